@@ -1,0 +1,38 @@
+# Two commands do everything on a machine with Python 3.11 and make: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test lint bench-steps clean
+
+demo: $(VENV)/installed
+	$(BIN)/stablepdenet demo --out runs/demo --fresh
+
+test: $(VENV)/installed-test
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench-steps: $(VENV)/installed
+	$(BIN)/python benchmarks/steps.py
+
+clean:
+	rm -rf $(VENV) build *.egg-info
+
+$(VENV)/created:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "stablepdenet needs Python 3.11 or newer: run make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+# Editable, so that a change in the sources needs no new installation.
+$(VENV)/installed: $(VENV)/created pyproject.toml constraints.txt
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/installed-test: $(VENV)/created pyproject.toml constraints.txt
+	$(PIP) --editable '.[test]'
+	touch $@ $(VENV)/installed

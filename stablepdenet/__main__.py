@@ -1,0 +1,5 @@
+"""`python -m stablepdenet`."""
+
+from stablepdenet.cli import main
+
+main()

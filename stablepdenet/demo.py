@@ -1,0 +1,55 @@
+"""The demo: the three methods on Poisson, briefly trained, attacked, and set beside the paper."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from stablepdenet.config import Config
+from stablepdenet.evaluation import EvaluationRow, common_attack_errors, common_perturbation, predict, test_inputs
+from stablepdenet.operators import AbstractOperator
+from stablepdenet.problems import Problem
+from stablepdenet.report.figures import perturbation_figure, save_figure
+
+EVALUATION_EPS = (0.05, 0.10)
+
+
+def evaluate(operators: dict[str, AbstractOperator], problem: Problem, config: Config, out: Path) -> list[EvaluationRow]:
+    """Attacks the operators, writes `errors.json` and the figure below `out`, and returns the rows."""
+    attacks = [dataclasses.replace(problem.attack, eps=eps) for eps in EVALUATION_EPS]
+    key = jax.random.key(config.seed)
+    rows = common_attack_errors(operators, problem, attacks, key=key)
+    (out / "errors.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    save_figure(_figure(operators, problem, key), out / "poisson.png")
+    return rows
+
+
+def _figure(operators: dict[str, AbstractOperator], problem: Problem, key: jax.Array):  # type: ignore[no-untyped-def]
+    """The first test input, clean and perturbed."""
+    clean = test_inputs(problem, 1)
+    attack = dataclasses.replace(problem.attack, eps=EVALUATION_EPS[0])
+    perturbed = common_perturbation(operators["pi"], problem, clean, attack, key=key)
+    settings = {"clean": clean, "perturbed": perturbed}
+    return perturbation_figure(
+        problem.axes[0],
+        {name: np.asarray(a)[0] @ problem.input.matrix(problem.axes[0]).T for name, a in settings.items()},
+        problem.axes[0],
+        {name: problem.reference(np.asarray(a))[0] for name, a in settings.items()},
+        {
+            name: {method: predict(operator, problem, a)[0] for method, operator in operators.items()}
+            for name, a in settings.items()
+        },
+        input_label="source $f(x)$",
+    )
+
+
+def table(rows: Sequence[EvaluationRow], methods: Sequence[str]) -> list[list[float]]:
+    """Errors by setting (clean, then rising eps) and method."""
+    settings = sorted({row["eps"] for row in rows})
+    value = {(row["eps"], row["method"]): float(row["value"]) for row in rows}
+    return [[value[eps, method] for method in methods] for eps in settings]

@@ -1,0 +1,20 @@
+"""Operators: inputs and points in, solutions and their derivatives out."""
+
+from stablepdenet.operators.base import AbstractOperator, Evaluator, Fields, FunctionOperator, Query
+from stablepdenet.operators.deeponet import DeepONet
+from stablepdenet.operators.jets import Derivative
+from stablepdenet.operators.modified import ModifiedDeepONet
+
+OPERATORS = {"deeponet": DeepONet, "modified": ModifiedDeepONet}
+
+__all__ = [
+    "OPERATORS",
+    "AbstractOperator",
+    "DeepONet",
+    "Derivative",
+    "Evaluator",
+    "Fields",
+    "FunctionOperator",
+    "ModifiedDeepONet",
+    "Query",
+]

@@ -1,0 +1,74 @@
+"""What an operator is: inputs and points in, the solution and its derivatives there out."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from stablepdenet.operators.jets import Derivative
+
+Fields = dict[Derivative, Float[Array, "batch n"]]
+Evaluator = Callable[[Float[Array, "batch m"]], list[Fields]]
+
+
+class Query(NamedTuple):
+    """Points at which the derivatives `wanted` of the solution are asked for."""
+
+    points: Float[Array, "n dim"]
+    wanted: tuple[Derivative, ...]
+
+
+class AbstractOperator(eqx.Module):
+    """A learned (or exact) solution operator G: a -> u."""
+
+    @abstractmethod
+    def __call__(self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]) -> Float[Array, "batch n"]:
+        """The solutions for all inputs at all points."""
+
+    def on(self, queries: Sequence[Query]) -> Evaluator:
+        """Fixes the points, so that what does not depend on the input is computed once and shared by every call of the result.
+
+        This fallback uses nested forward mode and fits any operator; one with more structure does better.
+        """
+        return lambda a: [_nested_forward_mode(self, a, query) for query in queries]
+
+    def derivatives(
+        self, a: Float[Array, "batch m"], points: Float[Array, "n dim"], wanted: Sequence[Derivative]
+    ) -> Fields:
+        """The derivatives `wanted` (tuples of coordinate numbers, `()` for the value) for all inputs at all points."""
+        return self.on([Query(jnp.asarray(points), tuple(wanted))])(a)[0]
+
+
+class FunctionOperator(AbstractOperator):
+    """Any function (a, points) -> u as an operator: an exact solution, a classical solver, somebody else's model."""
+
+    function: Callable[[Float[Array, "batch m"], Float[Array, "n dim"]], Float[Array, "batch n"]] = eqx.field(static=True)
+
+    def __call__(self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]) -> Float[Array, "batch n"]:
+        return self.function(a, points)
+
+
+def _nested_forward_mode(operator: AbstractOperator, a: Float[Array, "batch m"], query: Query) -> Fields:
+    """Derivatives by one jax.jvp per order. u at a point depends on that point alone, so one tangent serves all points."""
+
+    def along(coordinate: int, function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+        def derivative(points: Array) -> Array:
+            tangent = jnp.zeros_like(points).at[:, coordinate].set(1.0)
+            return jax.jvp(function, (points,), (tangent,))[1]
+
+        return derivative
+
+    fields = {}
+    points = jnp.asarray(query.points)
+    for word in query.wanted:
+        function: Callable[[Array], Array] = lambda points: operator(a, points)  # noqa: E731
+        for coordinate in word:
+            function = along(coordinate, function)
+        fields[word] = function(points)
+    return fields

@@ -1,0 +1,69 @@
+"""Residual blocks, their discrete norms, and the physics loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from stablepdenet.operators import AbstractOperator, Query
+from stablepdenet.problems import Problem
+
+Residuals = dict[str, Float[Array, "batch n *channels"]]
+ResidualMap = Callable[[Float[Array, "batch m"]], Residuals]
+BlockNorms = dict[str, Float[Array, " batch"]]
+
+
+def residual_map(operator: AbstractOperator, problem: Problem) -> ResidualMap:
+    """a -> {q: r_q(a)}, the residuals of every block at its collocation points (eq:block-residual).
+
+    What depends on the points alone (a DeepONet's trunk with its derivatives) is computed here, once; each call of the result
+    pays for the inputs only. A step that needs clean and attacked residuals, and an attack that needs many, share it.
+    """
+    wanted = [block.wanted(problem.coordinates) for block in problem.blocks]
+    queries = [
+        Query(jnp.asarray(block.points), tuple(dict.fromkeys(names.values())))
+        for block, names in zip(problem.blocks, wanted, strict=True)
+    ]
+    evaluate = operator.on(queries)
+    values = {
+        block.name: jnp.asarray(problem.input.matrix(block.points[:, 0])).T
+        for block in problem.blocks
+        if "a" in block.parameters
+    }
+
+    def residuals(a: Float[Array, "batch m"]) -> Residuals:
+        result = {}
+        for block, names, fields in zip(problem.blocks, wanted, evaluate(a), strict=True):
+            arguments = {name: fields[word] for name, word in names.items()}
+            for parameter in block.parameters:
+                if parameter == "a":
+                    arguments["a"] = a @ values[block.name]
+                elif parameter in problem.coordinates:
+                    column = problem.coordinates.index(parameter)
+                    arguments[parameter] = jnp.asarray(block.points[:, column])
+            result[block.name] = block.residual(**arguments)
+        return result
+
+    return residuals
+
+
+def block_norms(residuals: Residuals) -> BlockNorms:
+    """{q: ||r_q||^2_{2,N_q}} for each input: squares summed over channels, averaged over points (eq:block-discrete-l2)."""
+    norms = {}
+    for name, residual in residuals.items():
+        squares = residual**2 if residual.ndim == 2 else jnp.sum(residual**2, axis=2)
+        norms[name] = jnp.mean(squares, axis=1)
+    return norms
+
+
+def weighted_sum(norms: BlockNorms, problem: Problem) -> Float[Array, " batch"]:
+    """sum_q w_q ||r_q||^2_{2,N_q} for each input (eq:physics-loss)."""
+    terms = [block.weight * norms[block.name] for block in problem.blocks]
+    return sum(terms[1:], terms[0])
+
+
+def physics_loss(residuals: Residuals, problem: Problem) -> Float[Array, " batch"]:
+    """L_phys(theta; a) for each input (eq:physics-loss)."""
+    return weighted_sum(block_norms(residuals), problem)

@@ -1,0 +1,57 @@
+"""Point sets: where residual blocks are collocated and solutions are compared. All float64 numpy, all deterministic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+from scipy.stats import qmc
+
+Interval = tuple[float, float]
+UNIT: Interval = (0.0, 1.0)
+
+
+def uniform(num: int, interval: Interval = UNIT, *, endpoint: bool = True) -> Float[ndarray, " num"]:
+    """`num` equally spaced points of an interval."""
+    return np.linspace(*interval, num, endpoint=endpoint)
+
+
+def grid(*axes: Float[ndarray, " axis"]) -> Float[ndarray, "points dim"]:
+    """The tensor product of one-dimensional point sets; the first coordinate varies slowest."""
+    return np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
+
+
+def hammersley(num: int, box: Sequence[Interval] = (UNIT,)) -> Float[ndarray, "num dim"]:
+    """The Hammersley set in any dimension: (i + 1/2) / num beside the Halton sequence of the remaining coordinates.
+
+    The half-cell shift keeps every point strictly inside, where the differential equation holds.
+    """
+    first = (np.arange(num) + 0.5) / num
+    columns = [first]
+    if len(box) > 1:
+        # Halton starts at the corner 0; skipping it keeps these coordinates inside as well.
+        halton = qmc.Halton(d=len(box) - 1, scramble=False)
+        halton.fast_forward(1)
+        columns += list(halton.random(num).T)
+    lower, upper = np.asarray(box, np.float64).T
+    return lower + (upper - lower) * np.stack(columns, axis=1)
+
+
+def initial(x: Float[ndarray, " num"], time: float = 0.0) -> Float[ndarray, "num 2"]:
+    """Space-time points (x, time)."""
+    return np.stack([x, np.full_like(x, time)], axis=1)
+
+
+def boundary(interval: Interval = UNIT, times: Float[ndarray, " num"] | None = None) -> Float[ndarray, "points dim"]:
+    """Both ends of an interval; with `times`, the left side at all times, then the right side."""
+    ends = np.asarray(interval, np.float64)
+    if times is None:
+        return ends[:, None]
+    return grid(ends, times)
+
+
+def periodic(times: Float[ndarray, " num"], interval: Interval = UNIT) -> Float[ndarray, "twice 2"]:
+    """Pairs for a periodic block: row i is (left, t_i), row i + len(times) is (right, t_i)."""
+    return boundary(interval, times)

@@ -1,0 +1,102 @@
+"""What a problem declares: its input, its residual blocks, its attack, its reference solution."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from jaxtyping import Array, Float
+from numpy import ndarray
+
+from stablepdenet import points as point_sets
+from stablepdenet.attacks import AbstractPGD
+from stablepdenet.errors import ConfigError
+from stablepdenet.operators import Derivative
+from stablepdenet.spaces import AbstractInput
+
+Reference = Callable[[Float[ndarray, "batch m"]], Float[ndarray, "batch n"]]
+
+
+@dataclass(frozen=True)
+class Block:
+    """One residual block F_q(u, a) = 0 with its collocation points and its weight w_q (eq:residual-blocks).
+
+    `residual` is the equation itself. It asks for what it needs by its parameters' names: `u` and its derivatives `u_x`,
+    `u_xx`, `u_t`, … (arrays batch x points), the input `a` at the points (batch x points), and the coordinates by name. It
+    returns batch x points, or batch x points x channels. For the heat equation:
+
+        Block("pde", points, lambda u_t, u_xx: u_t - 0.01 * u_xx)
+    """
+
+    name: str
+    points: Float[ndarray, "n dim"]
+    residual: Callable[..., Float[Array, "batch n *channels"]]
+    weight: float = 1.0
+
+    @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(inspect.signature(self.residual).parameters)
+
+    def wanted(self, coordinates: tuple[str, ...]) -> dict[str, Derivative]:
+        """The derivatives of u that the residual asks for, by parameter name."""
+        wanted = {}
+        for name in self.parameters:
+            if name == "u":
+                wanted[name] = ()
+            elif name.startswith("u_"):
+                letters = name.removeprefix("u_")
+                if not letters or any(letter not in coordinates for letter in letters):
+                    raise ConfigError(
+                        f"Block '{self.name}' asks for '{name}', but the coordinates are {', '.join(coordinates)}: "
+                        "write a derivative as u_ followed by coordinate letters, e.g. u_xx."
+                    )
+                wanted[name] = tuple(sorted(coordinates.index(letter) for letter in letters))
+            elif name != "a" and name not in coordinates:
+                raise ConfigError(
+                    f"Block '{self.name}' asks for '{name}', which is neither u, a derivative of u, the input a, nor one of the "
+                    f"coordinates {', '.join(coordinates)}: rename that parameter of its residual."
+                )
+        return wanted
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A parametric PDE a -> u with everything that training and evaluation need.
+
+    The input is a function of the first coordinate; it enters each block that asks for `a`, always at the perturbed value.
+    The reference takes inputs to solutions on the tensor grid of `axes` (the first coordinate slowest), in float64.
+    """
+
+    name: str
+    equation: str
+    coordinates: tuple[str, ...]
+    input: AbstractInput
+    blocks: tuple[Block, ...]
+    attack: AbstractPGD
+    reference: Reference
+    axes: tuple[Float[ndarray, " axis"], ...]
+    functions: int = 1000
+    batch: int = 100
+    tests: int = 2000
+
+    def __post_init__(self) -> None:
+        names = [block.name for block in self.blocks]
+        if len(set(names)) != len(names):
+            raise ConfigError(f"Problem '{self.name}' has two blocks of one name among {names}: name each block once.")
+        if not all(len(name) == 1 and name not in "ua" for name in self.coordinates):
+            raise ConfigError(f"Problem '{self.name}': coordinates must be single letters other than u and a.")
+        for block in self.blocks:
+            block.wanted(self.coordinates)
+            if not block.weight > 0:
+                raise ConfigError(f"Block '{block.name}' has weight {block.weight}: weights must be positive.")
+            if block.points.ndim != 2 or block.points.shape[1] != len(self.coordinates):
+                raise ConfigError(
+                    f"Block '{block.name}' has points of shape {block.points.shape}: they must be (n, {len(self.coordinates)})."
+                )
+
+    @cached_property
+    def grid(self) -> Float[ndarray, "n dim"]:
+        """The evaluation points, one row each."""
+        return point_sets.grid(*self.axes)

@@ -1,0 +1,51 @@
+"""The viscous Burgers equation with its initial value as input."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+from numpy import ndarray
+
+from stablepdenet import points
+from stablepdenet.attacks import PeriodicEndpoints, PGDLinf
+from stablepdenet.problems.base import Block, Problem
+from stablepdenet.solvers.burgers import cole_hopf
+from stablepdenet.spaces import PeriodicGaussianField, SensorInput
+
+
+def burgers(*, viscosity: float = 0.01, sensors: int = 101, interior: int = 1000, sides: int = 100) -> Problem:
+    """u_t + u u_x = viscosity u_xx with period 1 on (0, 1) x (0, 1], u(x, 0) = a(x).
+
+    The sensors include both ends, where admissible inputs agree. The periodic block asks for u and u_x to match.
+    """
+    x, axis, t = points.uniform(sensors), points.uniform(101), points.uniform(101)
+
+    def reference(a: Float[ndarray, "batch m"]) -> Float[ndarray, "batch n"]:
+        return cole_hopf(a, x, axis, t, viscosity).swapaxes(1, 2).reshape(len(a), -1)
+
+    return Problem(
+        name="burgers",
+        equation="u_t + u u_x - nu u_xx = 0,  u(0, t) = u(1, t),  u(x, 0) = a(x)",
+        coordinates=("x", "t"),
+        input=SensorInput(PeriodicGaussianField(), x),
+        blocks=(
+            Block(
+                "pde",
+                points.hammersley(interior, [(0, 1), (0, 1)]),
+                lambda u, u_x, u_t, u_xx: u_t + u * u_x - viscosity * u_xx,
+            ),
+            Block("bc", points.periodic(points.hammersley(sides)[:, 0]), periodic_residual),
+            Block("ic", points.initial(x), lambda u, a: u - a),
+        ),
+        attack=PGDLinf(eps=0.05, admissible=PeriodicEndpoints()),
+        reference=reference,
+        axes=(axis, t),
+        batch=50,
+        tests=1000,
+    )
+
+
+def periodic_residual(u: Float[Array, "batch twice"], u_x: Float[Array, "batch twice"]) -> Float[Array, "batch n 2"]:
+    """[u(0, t) - u(1, t), u_x(0, t) - u_x(1, t)] at the pairs of `points.periodic`."""
+    half = u.shape[1] // 2
+    return jnp.stack([u[:, :half] - u[:, half:], u_x[:, :half] - u_x[:, half:]], axis=-1)

@@ -1,0 +1,30 @@
+"""The Poisson equation with its source as input."""
+
+from __future__ import annotations
+
+from stablepdenet import points
+from stablepdenet.attacks import PGDLinf
+from stablepdenet.problems.base import Block, Problem
+from stablepdenet.problems.reference import LinearReference
+from stablepdenet.solvers.poisson import response_matrix
+from stablepdenet.spaces import PowerSeries, SensorInput
+
+
+def poisson(*, sensors: int = 100, interior: int = 100) -> Problem:
+    """-u_xx = a on (0, 1), u(0) = u(1) = 0, with sources a that are cubics (equ:possion_1d)."""
+    x, axis = points.uniform(sensors), points.uniform(100)
+    return Problem(
+        name="poisson",
+        equation="-u_xx = a(x),  u(0) = u(1) = 0",
+        coordinates=("x",),
+        input=SensorInput(PowerSeries(terms=4), x),
+        blocks=(
+            Block("pde", points.hammersley(interior), lambda u_xx, a: -u_xx - a),
+            # The paper's boundary term is the sum over the two ends: twice their mean.
+            Block("bc", points.boundary(), lambda u: u, weight=2.0),
+        ),
+        attack=PGDLinf(eps=0.05),
+        reference=LinearReference(lambda: response_matrix(x, axis)),
+        axes=(axis,),
+        functions=100,
+    )

@@ -1,0 +1,36 @@
+"""Reading a user's input file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from stablepdenet.errors import InputError
+
+
+def read_inputs(path: Path, size: int) -> Float[ndarray, "batch size"]:
+    """Inputs from a .npy or .csv file: one row of `size` finite numbers per input."""
+    if path.suffix not in (".npy", ".csv"):
+        raise InputError(f"'{path}' must end in .npy or .csv.")
+    try:
+        if path.suffix == ".npy":
+            array = np.load(path, allow_pickle=False)
+        else:
+            array = np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"Cannot read '{path}': {error.strerror or 'no array in it'}.") from None
+    except (ValueError, EOFError, SyntaxError, MemoryError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"'{path}' does not hold plain numbers: {reason.rstrip('.')}.") from None
+    if not isinstance(array, ndarray) or array.dtype.kind not in "fiu":
+        raise InputError(f"'{path}' does not hold plain numbers: store a float array.")
+    rows = np.atleast_2d(np.asarray(array, np.float64))
+    if rows.ndim != 2 or rows.shape[1] != size or not len(rows):
+        raise InputError(f"'{path}' holds an array of shape {array.shape}: this model needs rows of {size} values each.")
+    bad = np.argwhere(~np.isfinite(rows))
+    if len(bad):
+        raise InputError(f"'{path}' has a value that is not finite in row {bad[0][0] + 1}, column {bad[0][1] + 1}: replace it.")
+    return rows

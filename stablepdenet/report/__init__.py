@@ -1,0 +1,1 @@
+"""Report: rows in, tables and figures out."""

@@ -1,0 +1,83 @@
+"""From names and folders to trainings: the one place where a configuration meets its problem."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from stablepdenet.config import Config, override
+from stablepdenet.errors import CheckpointError
+from stablepdenet.methods import METHODS
+from stablepdenet.operators import AbstractOperator
+from stablepdenet.problems import Problem, make_problem
+from stablepdenet.training import Program, Run, TrainState, train_in, train_suite
+from stablepdenet.training.run import load_config, read_json, storage, write_json
+from stablepdenet.training.suite import NewReport
+
+SUITE = "suite.json"
+
+
+def configure(problem: Problem, changes: Mapping[str, Any] | None = None) -> Config:
+    """The paper's configuration with the problem's own sizes and training radius, then `changes` by dotted keys."""
+    own = {
+        "attack.eps": problem.attack.eps,
+        "attack.steps": problem.attack.steps,
+        "attack.step_size": problem.attack.step_size,
+        "attack.random_start": problem.attack.random_start,
+        "training.functions": problem.functions,
+        "training.batch": problem.batch,
+    }
+    return override(Config(problem={"name": problem.name}), {**own, **(changes or {})})
+
+
+def resolve(name: str, changes: Mapping[str, Any]) -> tuple[Problem, Config]:
+    """The registered problem `name` with its `problem.*` options, and the configuration."""
+    prefix = "problem."
+    options = {key.removeprefix(prefix): value for key, value in changes.items() if key.startswith(prefix)}
+    problem = make_problem(name, options)
+    return problem, configure(problem, changes)
+
+
+def problem_of(config: Config) -> Problem:
+    """The registered problem that a stored configuration names."""
+    options = {key: value for key, value in config.problem.items() if key != "name"}
+    return make_problem(str(config.problem["name"]), options)  # type: ignore[arg-type]
+
+
+def start(problem: Problem, config: Config, folder: Path, *, together: bool, new_report: NewReport) -> dict[str, TrainState]:
+    """Trains the configured method, or all three `together`, in `folder`; continues what is unfinished there."""
+    if not together:
+        name = config.method.name
+        return {name: train_in(folder, problem, config, report=new_report(name, config))}
+    with storage(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (folder / SUITE).exists():
+            write_json(folder / SUITE, config.as_dict())
+    return train_suite(problem, config, folder=folder, new_report=new_report)
+
+
+def resume(folder: Path, *, new_report: NewReport) -> tuple[Problem, dict[str, TrainState]]:
+    """Continues the run, or the three runs, in `folder` to their end."""
+    together = (folder / SUITE).exists()
+    config = load_config(read_json(folder / SUITE), folder) if together else Run.open(folder).config
+    problem = problem_of(config)
+    return problem, start(problem, config, folder, together=together, new_report=new_report)
+
+
+def holds_run(folder: Path) -> bool:
+    """Whether a training was started in `folder`."""
+    return (folder / "config.json").exists() or (folder / SUITE).exists()
+
+
+def load_operator(folder: Path | str) -> tuple[Problem, AbstractOperator]:
+    """The problem and the newest trained operator of a run folder."""
+    folder = Path(folder)
+    if (folder / SUITE).exists():
+        raise CheckpointError(f"'{folder}' holds several runs: give one of {', '.join(str(folder / name) for name in METHODS)}.")
+    run = Run.open(folder)
+    problem = problem_of(run.config)
+    state = run.latest(Program(problem, run.config).initial())
+    if state is None:
+        raise CheckpointError(f"'{folder}' has no checkpoint yet: continue it with `stablepdenet resume {folder}`.")
+    return problem, state.operator

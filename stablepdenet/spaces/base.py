@@ -1,0 +1,25 @@
+"""What every function space offers: random functions as a pure function of a key."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import equinox as eqx
+from jaxtyping import Array, Float, PRNGKeyArray
+from numpy import ndarray
+
+
+class AbstractFunctionSpace(eqx.Module):
+    """A probability law on functions of one variable."""
+
+    @abstractmethod
+    def sample(
+        self, x: Float[ndarray, " points"], num: int, *, key: PRNGKeyArray
+    ) -> Float[Array, "num points"]:
+        """Draws `num` functions and returns their values at the points `x`."""
+
+    @abstractmethod
+    def covariance(
+        self, x: Float[ndarray, " points"], y: Float[ndarray, " others"]
+    ) -> Float[ndarray, "points others"]:
+        """The law's covariance E[f(x) f(y)], in float64 (every space here has mean zero)."""

@@ -1,0 +1,67 @@
+"""Functions given by random coefficients: power series and sine series."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+from numpy import ndarray
+
+from stablepdenet.spaces.base import AbstractFunctionSpace
+
+
+class PowerSeries(AbstractFunctionSpace):
+    """f(x) = sum_{k < terms} c_k x^k with independent c_k ~ U(-bound, bound)."""
+
+    terms: int = 4
+    bound: float = 1.0
+
+    def _powers(self, x: Float[ndarray, " points"]) -> Float[ndarray, "points terms"]:
+        return np.asarray(x, np.float64)[:, None] ** np.arange(self.terms)
+
+    def covariance(
+        self, x: Float[ndarray, " points"], y: Float[ndarray, " others"]
+    ) -> Float[ndarray, "points others"]:
+        return self.bound**2 / 3.0 * self._powers(x) @ self._powers(y).T
+
+    def sample(
+        self, x: Float[ndarray, " points"], num: int, *, key: PRNGKeyArray
+    ) -> Float[Array, "num points"]:
+        coefficients = jax.random.uniform(key, (num, self.terms), minval=-self.bound, maxval=self.bound)
+        return coefficients @ jnp.asarray(self._powers(x).T)
+
+
+class SineSeries(AbstractFunctionSpace):
+    """f(x) = sum_{n <= modes} c_n phi_n(x), phi_n = sqrt(2) sin(n pi x), independent c_n ~ N(0, sigma_n^2), with
+
+        sigma_n = (1 + (n / decay)^2)^-1 / [sum_j (1 + (j / decay)^2)^-2]^(1/2),
+
+    so that E ||f||^2 = 1 (the paper's Helmholtz forcing).
+    """
+
+    modes: int = 10
+    decay: float = 5.0
+
+    def scales(self) -> Float[ndarray, " modes"]:
+        """The standard deviations sigma_n."""
+        raw = 1.0 / (1.0 + (np.arange(1, self.modes + 1) / self.decay) ** 2)
+        return raw / np.linalg.norm(raw)
+
+    def basis(self, x: Float[ndarray, " points"]) -> Float[ndarray, "points modes"]:
+        """phi_n at the points x."""
+        return np.sqrt(2.0) * np.sin(np.pi * np.asarray(x, np.float64)[:, None] * np.arange(1, self.modes + 1))
+
+    def coefficients(self, num: int, *, key: PRNGKeyArray) -> Float[Array, "num modes"]:
+        """Draws the coefficient vectors c of `num` functions."""
+        return jax.random.normal(key, (num, self.modes)) * jnp.asarray(self.scales())
+
+    def covariance(
+        self, x: Float[ndarray, " points"], y: Float[ndarray, " others"]
+    ) -> Float[ndarray, "points others"]:
+        return (self.basis(x) * self.scales() ** 2) @ self.basis(y).T
+
+    def sample(
+        self, x: Float[ndarray, " points"], num: int, *, key: PRNGKeyArray
+    ) -> Float[Array, "num points"]:
+        return self.coefficients(num, key=key) @ jnp.asarray(self.basis(x).T)

@@ -1,0 +1,89 @@
+"""The training loop: chunks of compiled steps, the log, checkpoints, stopping and resuming."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from stablepdenet.config import Config
+from stablepdenet.errors import DivergenceError
+from stablepdenet.problems import Problem
+from stablepdenet.training.program import Program
+from stablepdenet.training.run import Row, Run
+from stablepdenet.training.signals import Interrupted, stop_requests
+from stablepdenet.training.state import TrainState
+
+Report = Callable[[Row], None]
+
+
+def train(
+    problem: Problem,
+    config: Config,
+    *,
+    run: Run | None = None,
+    start: TrainState | None = None,
+    report: Report = lambda row: None,
+) -> TrainState:
+    """Trains to `config.training.steps` and returns the final state.
+
+    With a `run`, the newest checkpoint is continued, and logs and checkpoints are kept; without one, everything stays in memory. `start`
+    is where a run without checkpoints begins (a shared warm-up).
+    """
+    program = Program(problem, config)
+    state = start if start is not None else program.initial()
+    stored = run.latest(state) if run else None
+    state = stored if stored is not None else state
+    spent = run.rewind(int(state.step)) if run else 0.0
+    training, step = config.training, int(state.step)
+    with stop_requests() as requested:
+        while step < training.steps:
+            began = time.perf_counter()
+            stop = min(_next(step, training.log_every), _next(step, training.checkpoint_every), program.boundary(step))
+            state, terms = program.advance(state, stop)
+            row = {
+                "step": stop,
+                "seconds": 0.0,
+                "loss": float(terms.loss),
+                **{f"loss_{name}": float(value) for name, value in terms.blocks.items()},
+                "sensitivity": float(terms.sensitivity),
+                "share": float(terms.share),
+                "lambda_sens": float(state.lambda_sens),
+            }
+            spent += time.perf_counter() - began
+            row["seconds"] = round(spent, 3)
+            _require_finite(row, run)
+            report(row)
+            step, signal_number = stop, requested()
+            if run:
+                run.append(row)
+                if step % training.checkpoint_every == 0 or step == training.steps or signal_number:
+                    run.save(state)
+            if signal_number and step < training.steps:
+                raise Interrupted(signal_number, run.folder if run else None)
+    return state
+
+
+def _next(step: int, every: int) -> int:
+    return step - step % every + every
+
+
+def _require_finite(row: Row, run: Run | None) -> None:
+    bad = [name for name, value in row.items() if not math.isfinite(value)]
+    if bad:
+        where = f" The last checkpoint in '{run.folder}' is untouched." if run else ""
+        raise DivergenceError(
+            f"Training stopped before step {row['step']}: {bad[-1] if bad == ['loss'] else bad[0]} is not finite; lower training.learning_rate "
+            f"or attack.eps.{where}"
+        )
+
+
+def train_in(folder: Path, problem: Problem, config: Config, *, start: TrainState | None = None, report: Report) -> TrainState:
+    """Creates or continues the run in `folder`, whichever is due."""
+    if (folder / "config.json").exists():
+        run = Run.open(folder)
+        run.require(config)
+    else:
+        run = Run.create(folder, config)
+    return train(problem, config, run=run, start=start, report=report)

@@ -1,0 +1,153 @@
+"""Algorithm 2 (alg:stable_train) as pure, compiled functions of the training state."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cached_property, partial
+from typing import final
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from stablepdenet.config import Config
+from stablepdenet.methods import METHODS, AbstractMethod, Batch, Clean, Stable, Terms
+from stablepdenet.operators import OPERATORS, AbstractOperator
+from stablepdenet.physics import physics_loss, residual_map
+from stablepdenet.problems import Problem
+from stablepdenet.training.state import TrainState, streams
+
+
+@final
+class Program:
+    """The compiled pieces of one training, for one problem and one configuration."""
+
+    def __init__(self, problem: Problem, config: Config):
+        self.problem, self.config = problem, config
+        self.method = make_method(config)
+        self.attack = dataclasses.replace(problem.attack, **vars(config.attack))
+        self.optimiser = optax.adam(config.training.learning_rate)
+
+    @cached_property
+    def functions(self) -> Float[Array, "functions m"]:
+        """The training inputs, drawn once from the function space."""
+        key = streams(jax.random.key(self.config.seed)).functions
+        return self.problem.input.sample(self.config.training.functions, key=key)
+
+    def initial(self) -> TrainState:
+        """The state before the first step."""
+        key = jax.random.key(self.config.seed)
+        operator = make_operator(self.problem, self.config, key=streams(key).operator)
+        empty = jnp.zeros((self.config.training.batch, self.problem.input.size))
+        return TrainState(operator, self.optimiser.init(operator), Batch(empty, empty), jnp.zeros(()), jnp.zeros((), int), key)
+
+    def advance(self, state: TrainState, stop: int) -> tuple[TrainState, Terms]:
+        """Steps up to `stop` and the terms averaged over them. Where the phase changes, or the cache is due, one call ends and
+        the next begins: see `boundary`."""
+        training = self.config.training
+        step = int(state.step)
+        defending = self.method.attacks and step >= training.warmup
+        if defending and (step - training.warmup) % training.refresh == 0:
+            if step == training.warmup:
+                state = state._replace(lambda_sens=self._calibrate(state, self.functions))
+            state = state._replace(cache=self._refresh(state, self.functions))
+        return (self._defend if defending else self._warm_up)(state, self.functions, stop)
+
+    def boundary(self, step: int) -> int:
+        """The next step after `step` at which `advance` must hand back control."""
+        training = self.config.training
+        if not self.method.attacks:
+            return training.steps
+        if step < training.warmup:
+            return min(training.warmup, training.steps)
+        return min(step + training.refresh - (step - training.warmup) % training.refresh, training.steps)
+
+    # --- compiled pieces -------------------------------------------------------------------------------------------------
+
+    @partial(jax.jit, static_argnums=0)
+    def _warm_up(self, state: TrainState, functions: Array, stop: Int[Array, ""]) -> tuple[TrainState, Terms]:
+        """Clean steps, each on a fresh batch of the training functions."""
+
+        def batch(state: TrainState) -> Batch:
+            clean = self._draw(state, functions)
+            return Batch(clean, clean)
+
+        return self._repeat(Clean(), batch, state, stop)
+
+    @partial(jax.jit, static_argnums=0)
+    def _defend(self, state: TrainState, functions: Array, stop: Int[Array, ""]) -> tuple[TrainState, Terms]:
+        """Defence steps, all on the cached batch."""
+        return self._repeat(self.method, lambda state: state.cache, state, stop)
+
+    @partial(jax.jit, static_argnums=0)
+    def _refresh(self, state: TrainState, functions: Array) -> Batch:
+        """A new attacked batch for the cache."""
+        return self._attacked(state, functions, jnp.zeros((), int))
+
+    @partial(jax.jit, static_argnums=0)
+    def _calibrate(self, state: TrainState, functions: Array) -> Float[Array, ""]:
+        """lambda_sens from attacked batches at the end of the warm-up (eq:lambda-calibration)."""
+        residuals = residual_map(state.operator, self.problem)
+
+        def measure(number: Int[Array, ""]) -> tuple[Array, Array]:
+            terms = self.method.terms(residuals, self.problem, self._attacked(state, functions, number), jnp.zeros(()))
+            return terms.loss, terms.sensitivity
+
+        # Number 0 at this step is the first cached batch itself.
+        physics, sensitivity = jax.lax.map(measure, jnp.arange(self.config.method.calibration_batches))
+        return self.method.calibrate(jnp.mean(physics), jnp.mean(sensitivity))
+
+    # --- what the pieces are made of -------------------------------------------------------------------------------------
+
+    def _repeat(self, method: AbstractMethod, batch: object, state: TrainState, stop: Int[Array, ""]) -> tuple[TrainState, Terms]:
+        """Optimiser steps from state.step to `stop` in one compiled loop of traced length: the same instructions whatever the
+        length, so where a run is cut into pieces does not change a bit of it."""
+
+        def objective(operator: AbstractOperator, state: TrainState) -> tuple[Array, Terms]:
+            terms = method.terms(residual_map(operator, self.problem), self.problem, batch(state), state.lambda_sens)  # type: ignore[operator]
+            return terms.loss, terms
+
+        def step(_: int, carry: tuple[TrainState, Terms]) -> tuple[TrainState, Terms]:
+            state, total = carry
+            gradient, terms = jax.grad(objective, has_aux=True)(state.operator, state)
+            updates, optimiser = self.optimiser.update(gradient, state.optimiser)
+            operator = optax.apply_updates(state.operator, updates)
+            state = state._replace(operator=operator, optimiser=optimiser, step=state.step + 1)
+            return state, jax.tree.map(jnp.add, total, terms)
+
+        nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(objective, state.operator, state)[1])
+        start = state.step
+        state, total = jax.lax.fori_loop(start, stop, step, (state, nothing))
+        return state, jax.tree.map(lambda leaf: leaf / (stop - start), total)
+
+    def _draw(self, state: TrainState, functions: Array, number: Int[Array, ""] | int = 0) -> Float[Array, "batch m"]:
+        """A batch of training functions, without repetition."""
+        size = self.config.training.batch
+        if size == len(functions):
+            return functions
+        key = _at(streams(state.key).batches, state.step, number)
+        return functions[jax.random.choice(key, len(functions), (size,), replace=False)]
+
+    def _attacked(self, state: TrainState, functions: Array, number: Int[Array, ""]) -> Batch:
+        """A batch and its physics attack (eq:training-attack); parameters, and so the trunk, are frozen while it runs."""
+        clean = self._draw(state, functions, number)
+        residuals = residual_map(state.operator, self.problem)
+        key = _at(streams(state.key).attacks, state.step, number)
+        return Batch(clean, self.attack(lambda a: physics_loss(residuals(a), self.problem), clean, key=key).inputs)
+
+
+def make_method(config: Config) -> AbstractMethod:
+    """The method that the configuration names."""
+    kind = METHODS[config.method.name]
+    return Stable(rho=config.method.rho, tau=config.method.tau) if kind is Stable else kind()
+
+
+def make_operator(problem: Problem, config: Config, *, key: PRNGKeyArray) -> AbstractOperator:
+    """The untrained operator that the configuration names."""
+    sizes = {"width": config.operator.width, "depth": config.operator.depth}
+    return OPERATORS[config.operator.kind](problem.input.size, len(problem.coordinates), **sizes, key=key)
+
+
+def _at(key: PRNGKeyArray, step: Int[Array, ""], number: Int[Array, ""] | int) -> PRNGKeyArray:
+    return jax.random.fold_in(jax.random.fold_in(key, step), number)

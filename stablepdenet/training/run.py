@@ -1,0 +1,122 @@
+"""A run folder: the resolved configuration, the log, the checkpoints.
+
+    RUN/config.json      what decides the run
+    RUN/log.csv          losses per block, share of Q, steps per second
+    RUN/checkpoints/     step-00050000/ …
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, final
+
+from stablepdenet.config import Config, flatten, override
+from stablepdenet.errors import CheckpointError, ConfigError, StorageError
+from stablepdenet.training import checkpoint
+from stablepdenet.training.state import TrainState
+
+Row = dict[str, float]
+
+
+@final
+class Run:
+    """A folder that holds one training."""
+
+    def __init__(self, folder: Path, config: Config):
+        self.folder, self.config = folder, config
+        self.log, self.checkpoints = folder / "log.csv", folder / "checkpoints"
+
+    @classmethod
+    def create(cls, folder: Path, config: Config) -> Run:
+        """A new run; refuses a folder that holds one already."""
+        if (folder / "config.json").exists():
+            raise ConfigError(f"'{folder}' already holds a run: pass --resume to continue it, or choose another --out.")
+        with storage(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_json(folder / "config.json", config.as_dict())
+        return cls(folder, config)
+
+    @classmethod
+    def open(cls, folder: Path) -> Run:
+        """An existing run with its stored configuration."""
+        return cls(folder, load_config(read_json(folder / "config.json"), folder))
+
+    def require(self, config: Config) -> None:
+        """Refuses to continue with another configuration, naming the first key that differs."""
+        stored, given = flatten(self.config.as_dict()), flatten(config.as_dict())
+        for key in sorted(stored.keys() | given.keys()):
+            if stored.get(key) != given.get(key):
+                raise ConfigError(
+                    f"'{self.folder}' was trained with {key} = {stored.get(key)!r}, not {given.get(key)!r}: resume it "
+                    "with its own configuration, or choose another --out."
+                )
+
+    def latest(self, template: TrainState) -> TrainState | None:
+        """The newest checkpointed state, or None before the first."""
+        found = checkpoint.existing(self.checkpoints)
+        return checkpoint.load(found[-1], template) if found else None
+
+    def save(self, state: TrainState) -> None:
+        """Checkpoints `state`."""
+        with storage(self.folder):
+            checkpoint.save(self.checkpoints, state, self.config.as_dict(), keep=self.config.training.checkpoints_kept)
+
+    def append(self, row: Row) -> None:
+        """Adds a line to the log."""
+        with storage(self.folder):
+            fresh = not self.log.exists()
+            with self.log.open("a", newline="") as file:
+                writer = csv.DictWriter(file, row)
+                if fresh:
+                    writer.writeheader()
+                writer.writerow(row)
+
+    def rewind(self, step: int) -> float:
+        """Drops log lines after `step`, as steps that a crash lost will be taken again; returns the seconds spent up to it."""
+        if not self.log.exists():
+            return 0.0
+        with storage(self.folder):
+            header, *lines = self.log.read_text().splitlines() or [""]
+            kept = [line for line in lines if line.count(",") == header.count(",") and int(line.split(",")[0]) <= step]
+            draft = self.log.with_suffix(".draft")
+            checkpoint.write_synced(draft, "".join(f"{line}\r\n" for line in [header, *kept]).encode())
+            os.replace(draft, self.log)
+        return float(kept[-1].split(",")[1]) if kept else 0.0
+
+
+def load_config(stored: Any, folder: Path) -> Config:
+    """A Config from its stored form, checked like any other."""
+    try:
+        config = Config(problem=dict(stored["problem"]))
+        return override(config, {k: v for k, v in flatten(stored).items() if not k.startswith("problem.")})
+    except (TypeError, KeyError, ValueError, AttributeError):
+        raise CheckpointError(f"'{folder}' has a config.json that `train` did not write: choose another folder.") from None
+
+
+def read_json(path: Path) -> Any:
+    """A run's JSON file, or a sentence that says it is not one."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        raise CheckpointError(f"'{path.parent}' is not a run folder (no readable {path.name}): give the folder that `train` wrote.") from None
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Writes JSON in one piece: the old file or the new one is there, never half of it."""
+    draft = path.with_suffix(".draft")
+    checkpoint.write_synced(draft, (json.dumps(content, indent=1) + "\n").encode())
+    os.replace(draft, path)
+
+
+@contextmanager
+def storage(folder: Path) -> Iterator[None]:
+    """Turns what the file system refuses into one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"Cannot write to '{folder}' ({error.strerror or error}): choose a writable --out.") from None

@@ -1,0 +1,40 @@
+"""The state of a training: everything that the next step depends on."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from stablepdenet.methods import Batch
+from stablepdenet.operators import AbstractOperator
+
+
+class TrainState(NamedTuple):
+    """State in, state out: parameters, optimiser, the cached attack, lambda_sens, the step count and the seed's key.
+
+    Every random number is a function of (key, step), so a state that was stored and read back continues bit for bit.
+    """
+
+    operator: AbstractOperator
+    optimiser: optax.OptState
+    cache: Batch
+    lambda_sens: Float[Array, ""]
+    step: Int[Array, ""]
+    key: PRNGKeyArray
+
+
+class Keys(NamedTuple):
+    """The independent random streams of one seed."""
+
+    operator: PRNGKeyArray
+    functions: PRNGKeyArray
+    batches: PRNGKeyArray
+    attacks: PRNGKeyArray
+
+
+def streams(key: PRNGKeyArray) -> Keys:
+    """Splits a seed's key into its named streams."""
+    return Keys(*jax.random.split(key, len(Keys._fields)))

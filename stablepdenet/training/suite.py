@@ -1,0 +1,37 @@
+"""The three methods from one seed, with the warm-up that they share trained once."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+from stablepdenet.config import Config, override
+from stablepdenet.methods import METHODS
+from stablepdenet.problems import Problem
+from stablepdenet.training.loop import Report, train, train_in
+from stablepdenet.training.state import TrainState
+
+NewReport = Callable[[str, Config], Report]
+
+
+def train_suite(
+    problem: Problem, config: Config, *, folder: Path | None = None, new_report: NewReport = lambda name, config: lambda row: None
+) -> dict[str, TrainState]:
+    """Trains pi, adv and stable; with a `folder`, in `warmup`, `pi`, `adv`, `stable` below it, continuing whatever is unfinished.
+
+    Each method's result is bit for bit that of training it alone: before step j0 they are the same training.
+    """
+
+    def run(name: str, config: Config, start: TrainState | None) -> TrainState:
+        report = new_report(name, config)
+        if folder is None:
+            return train(problem, config, start=start, report=report)
+        return train_in(folder / name, problem, config, start=start, report=report)
+
+    start = None
+    shared = min(config.training.warmup, config.training.steps)
+    if shared:
+        brief = dataclasses.replace(config.training, steps=shared)
+        start = run("warmup", override(dataclasses.replace(config, training=brief), {"method.name": "pi"}), None)
+    return {name: run(name, override(config, {"method.name": name}), start) for name in METHODS}
