@@ -1,7 +1,7 @@
 """The command line: parsing and printing only. Data goes to stdout, progress and errors to stderr.
 
-Exit codes: 0 done; 2 wrong usage or configuration; 3 unusable input file; 4 foreign or damaged run or checkpoint; 5 folder not
-writable; 6 a training that diverged; 130 and 143 stopped by Ctrl-C or SIGTERM with a resumable run.
+Exit codes: 0 done; 2 wrong usage or configuration; 3 unusable input file; 4 foreign or damaged run or checkpoint; 5
+folder not writable; 6 a training that diverged; 130 and 143 stopped by Ctrl-C or SIGTERM with a resumable run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
-Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="E.g. training.steps=20000. Repeatable.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="E.g. training.steps=20000. Repeatable.")
+]
 Folder = Annotated[Path, typer.Argument(help="A run folder written by train.")]
 
 
@@ -52,8 +54,11 @@ def list_problems(as_json: Json = False) -> None:
         return typer.echo(json.dumps(rows, indent=1))
     for row in rows:
         blocks = ", ".join(f"{b['name']} {b['points']} (weight {b['weight']:.3g})" for b in row["blocks"])
-        typer.echo(f"{row['problem']}\n  {row['equation']}\n  input   {row['input']}\n  blocks  {blocks}\n  attack  {row['attack']}")
-        typer.echo(f"  sizes   {row['functions']} functions, batch {row['batch']}, {row['tests']} tests on {row['grid']}")
+        typer.echo(f"{row['problem']}\n  {row['equation']}")
+        typer.echo(f"  input   {row['input']}\n  blocks  {blocks}\n  attack  {row['attack']}")
+        typer.echo(
+            f"  sizes   {row['functions']} functions, batch {row['batch']}, {row['tests']} tests on {row['grid']}"
+        )
 
 
 @app.command()
@@ -102,7 +107,9 @@ def resume(folder: Folder, as_json: Json = False) -> None:
 def predict(
     folder: Folder,
     inputs: Annotated[Path, typer.Option("--input", help=".npy or .csv, one input per row.")],
-    output: Annotated[Path | None, typer.Option(help="Write .npy (inputs x grid) or .csv here instead of CSV to stdout.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Write .npy (inputs x grid) or .csv here instead of CSV to stdout.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Solve for given inputs with a trained operator, on the problem's grid."""
@@ -163,7 +170,9 @@ def demo(
     rows = demonstration.evaluate({name: state.operator for name, state in states.items()}, problem, config, out)
     if as_json:
         return typer.echo(json.dumps(rows, indent=1))
-    _print_errors(rows, f"Poisson, relative L2 error after {steps} steps, seed {config.seed} (the paper: 50000 steps, five seeds)")
+    _print_errors(
+        rows, f"Poisson, relative L2 error after {steps} steps, seed {config.seed} (the paper: 50000 steps, five seeds)"
+    )
     typer.echo(f"Figure: {out / 'poisson.png'}    Rows: {out / 'errors.json'}")
 
 
@@ -234,7 +243,8 @@ def _fail(message: str, code: int) -> NoReturn:
 
 
 def main() -> None:
-    """Runs the command line; a user's error ends in one sentence, an interrupt in the command that continues the run."""
+    """Runs the command line; a user's error ends in one sentence, an interrupt in the command that continues the
+    run."""
     try:
         code = app(standalone_mode=False)
     except UserError as error:

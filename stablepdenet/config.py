@@ -123,8 +123,9 @@ def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
 
 def override(config: Config, changes: Mapping[str, Any]) -> Config:
     """A copy of `config` with dotted keys replaced; unknown keys and impossible values are refused by name."""
-    sections = {key: value for key, value in vars(config).items() if dataclasses.is_dataclass(value)}
-    problem, edits, seed = dict(config.problem), {key: {} for key in sections}, config.seed
+    sections: dict[str, Any] = {key: value for key, value in vars(config).items() if dataclasses.is_dataclass(value)}
+    edits: dict[str, dict[str, Any]] = {key: {} for key in sections}
+    problem, seed = dict(config.problem), config.seed
     known = ["seed", *(f"{name}.{f.name}" for name, part in sections.items() for f in dataclasses.fields(part))]
     for key, value in changes.items():
         section, _, name = key.partition(".")
@@ -142,8 +143,8 @@ def override(config: Config, changes: Mapping[str, Any]) -> Config:
     result = dataclasses.replace(config, problem=problem, seed=seed, **changed)
     if result.training.batch > result.training.functions:
         raise ConfigError(
-            f"training.batch = {result.training.batch} is larger than training.functions = {result.training.functions}: "
-            "lower the batch or draw more functions."
+            f"training.batch = {result.training.batch} is larger than training.functions = "
+            f"{result.training.functions}: lower the batch or draw more functions."
         )
     return result
 

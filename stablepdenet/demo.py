@@ -19,7 +19,9 @@ from stablepdenet.report.figures import perturbation_figure, save_figure
 EVALUATION_EPS = (0.05, 0.10)
 
 
-def evaluate(operators: dict[str, AbstractOperator], problem: Problem, config: Config, out: Path) -> list[EvaluationRow]:
+def evaluate(
+    operators: dict[str, AbstractOperator], problem: Problem, config: Config, out: Path
+) -> list[EvaluationRow]:
     """Attacks the operators, writes `errors.json` and the figure below `out`, and returns the rows."""
     attacks = [dataclasses.replace(problem.attack, eps=eps) for eps in EVALUATION_EPS]
     key = jax.random.key(config.seed)

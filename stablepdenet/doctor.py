@@ -15,7 +15,8 @@ PACKAGES = ("stablepdenet", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy
 
 
 def examine() -> dict[str, object]:
-    """Versions, devices, the float32 product rate, the precision of a product and of local float64, and what is wrong."""
+    """Versions, devices, the float32 product rate, the precision of a product and of local float64, and what is
+    wrong."""
     problems = []
     report: dict[str, object] = {"python": platform.python_version(), "system": platform.platform()}
     report |= {name: importlib.metadata.version(name) for name in PACKAGES}

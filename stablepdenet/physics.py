@@ -18,8 +18,9 @@ BlockNorms = dict[str, Float[Array, " batch"]]
 def residual_map(operator: AbstractOperator, problem: Problem) -> ResidualMap:
     """a -> {q: r_q(a)}, the residuals of every block at its collocation points (eq:block-residual).
 
-    What depends on the points alone (a DeepONet's trunk with its derivatives) is computed here, once; each call of the result
-    pays for the inputs only. A step that needs clean and attacked residuals, and an attack that needs many, share it.
+    What depends on the points alone (a DeepONet's trunk with its derivatives) is computed here, once; each call of the
+    result pays for the inputs only. A step that needs clean and attacked residuals, and an attack that needs many,
+    share it.
     """
     wanted = [block.wanted(problem.coordinates) for block in problem.blocks]
     queries = [
@@ -50,7 +51,8 @@ def residual_map(operator: AbstractOperator, problem: Problem) -> ResidualMap:
 
 
 def block_norms(residuals: Residuals) -> BlockNorms:
-    """{q: ||r_q||^2_{2,N_q}} for each input: squares summed over channels, averaged over points (eq:block-discrete-l2)."""
+    """{q: ||r_q||^2_{2,N_q}} for each input: squares summed over channels, averaged over points (eq:block-
+    discrete-l2)."""
     norms = {}
     for name, residual in residuals.items():
         squares = residual**2 if residual.ndim == 2 else jnp.sum(residual**2, axis=2)

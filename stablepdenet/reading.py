@@ -29,8 +29,12 @@ def read_inputs(path: Path, size: int) -> Float[ndarray, "batch size"]:
         raise InputError(f"'{path}' does not hold plain numbers: store a float array.")
     rows = np.atleast_2d(np.asarray(array, np.float64))
     if rows.ndim != 2 or rows.shape[1] != size or not len(rows):
-        raise InputError(f"'{path}' holds an array of shape {array.shape}: this model needs rows of {size} values each.")
+        raise InputError(
+            f"'{path}' holds an array of shape {array.shape}: this model needs rows of {size} values each."
+        )
     bad = np.argwhere(~np.isfinite(rows))
     if len(bad):
-        raise InputError(f"'{path}' has a value that is not finite in row {bad[0][0] + 1}, column {bad[0][1] + 1}: replace it.")
+        raise InputError(
+            f"'{path}' has a value that is not finite in row {bad[0][0] + 1}, column {bad[0][1] + 1}: replace it."
+        )
     return rows

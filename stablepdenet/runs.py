@@ -45,7 +45,9 @@ def problem_of(config: Config) -> Problem:
     return make_problem(str(config.problem["name"]), options)  # type: ignore[arg-type]
 
 
-def start(problem: Problem, config: Config, folder: Path, *, together: bool, new_report: NewReport) -> dict[str, TrainState]:
+def start(
+    problem: Problem, config: Config, folder: Path, *, together: bool, new_report: NewReport
+) -> dict[str, TrainState]:
     """Trains the configured method, or all three `together`, in `folder`; continues what is unfinished there."""
     if not together:
         name = config.method.name
@@ -74,7 +76,9 @@ def load_operator(folder: Path | str) -> tuple[Problem, AbstractOperator]:
     """The problem and the newest trained operator of a run folder."""
     folder = Path(folder)
     if (folder / SUITE).exists():
-        raise CheckpointError(f"'{folder}' holds several runs: give one of {', '.join(str(folder / name) for name in METHODS)}.")
+        raise CheckpointError(
+            f"'{folder}' holds several runs: give one of {', '.join(str(folder / name) for name in METHODS)}."
+        )
     run = Run.open(folder)
     problem = problem_of(run.config)
     state = run.latest(Program(problem, run.config).initial())

@@ -24,9 +24,9 @@ class Attacked(NamedTuple):
 class AbstractPGD(eqx.Module):
     """z <- Pi[z + alpha * direction(gradient)], for `steps` steps, from a random start.
 
-    The objective is injected, so an attack knows nothing of physics or methods. It works in perturbation coordinates z with
-    delta = perturbation(z). A member says what its ball looks like; the loop is final and projects after every step, so a
-    perturbation outside of the ball or of the admissible set cannot leave it.
+    The objective is injected, so an attack knows nothing of physics or methods. It works in perturbation coordinates z
+    with delta = perturbation(z). A member says what its ball looks like; the loop is final and projects after every
+    step, so a perturbation outside of the ball or of the admissible set cannot leave it.
 
     `step_size` is a fraction of the ball's radius: alpha = step_size * radius.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
@@ -9,6 +10,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from stablepdenet.attacks.admissible import AbstractAdmissibleSet, Unrestricted
 from stablepdenet.attacks.base import AbstractPGD
 from stablepdenet.spaces import AbstractInput
+
+# eta_pgd: keeps directions and projections finite at the origin.
+ETA = 1e-12
 
 
 class PGDLinf(AbstractPGD):
@@ -40,23 +44,22 @@ class PGDLinf(AbstractPGD):
 
 
 class PGDBandLimited(AbstractPGD):
-    """Band-limited PGD-l2: delta = sum_{n <= band} beta_n phi_n with ||beta||_2 <= eps ||c||_2, relative to the input's own
-    norm, ascent along the normalised gradient (eq:bl-l2-admissible-set, eq:pgd-attack-bl-l2).
+    """Band-limited PGD-l2: delta = sum_{n <= band} beta_n phi_n with ||beta||_2 <= eps ||c||_2.
+
+    The radius is relative to the input's own norm, the ascent goes along the normalised gradient
+    (eq:bl-l2-admissible-set, eq:pgd-attack-bl-l2).
 
     For an input that is itself modal, phi_n are its own first `band` modes; for sensor values they are the
     orthonormal sine modes at the sensors.
     """
 
     eps: float
-    input: AbstractInput
-    band: int
+    input: AbstractInput = eqx.field(kw_only=True)
+    band: int = eqx.field(kw_only=True)
     admissible: AbstractAdmissibleSet = Unrestricted()
     steps: int = 40
     step_size: float = 0.1
     random_start: bool = True
-
-    # eta_pgd: keeps the direction finite where the gradient vanishes.
-    ETA = 1e-12
 
     def radius(self, a: Float[Array, "batch m"]) -> Float[Array, "batch 1"]:
         return self.eps * self.input.radius(a)[:, None]
@@ -65,11 +68,11 @@ class PGDBandLimited(AbstractPGD):
         return jax.random.normal(key, (len(a), self.band), a.dtype)
 
     def direction(self, gradient: Float[Array, "batch band"]) -> Float[Array, "batch band"]:
-        return gradient / (jnp.linalg.norm(gradient, axis=1, keepdims=True) + self.ETA)
+        return gradient / (jnp.linalg.norm(gradient, axis=1, keepdims=True) + ETA)
 
     def project(self, z: Float[Array, "batch band"], a: Float[Array, "batch m"]) -> Float[Array, "batch band"]:
         length = jnp.linalg.norm(z, axis=1, keepdims=True)
-        inside = z * jnp.minimum(1.0, self.radius(a) / jnp.maximum(length, self.ETA))
+        inside = z * jnp.minimum(1.0, self.radius(a) / jnp.maximum(length, ETA))
         return inside * self.admissible.shrinkage(self.perturbation(inside), a)
 
     def perturbation(self, z: Float[Array, "batch band"]) -> Float[Array, "batch m"]:

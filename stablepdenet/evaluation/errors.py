@@ -48,7 +48,9 @@ def common_perturbation(
     evaluate = operator.on([Query(jnp.asarray(problem.grid), ((),))])
 
     @jax.jit
-    def perturb(part: Float[Array, "chunk m"], solution: Float[Array, "chunk n"], key: PRNGKeyArray) -> Float[Array, "chunk m"]:
+    def perturb(
+        part: Float[Array, "chunk m"], solution: Float[Array, "chunk n"], key: PRNGKeyArray
+    ) -> Float[Array, "chunk m"]:
         def objective(a: Float[Array, "chunk m"]) -> Float[Array, " chunk"]:
             return jnp.mean((evaluate(a)[0][()] - solution) ** 2, axis=1)
 
@@ -70,8 +72,10 @@ def common_attack_errors(
     num: int | None = None,
     key: PRNGKeyArray,
 ) -> list[EvaluationRow]:
-    """Relative L2 errors of all operators on clean inputs, and on one perturbation per attack found against `source`; the
-    reference is solved again for the perturbed inputs."""
+    """Relative L2 errors of all operators on clean inputs, and on one perturbation per attack found against `source`.
+
+    The reference is solved again for the perturbed inputs.
+    """
     clean = test_inputs(problem, num)
     settings = [("none", 0.0, clean)]
     for attack in attacks:
@@ -82,7 +86,14 @@ def common_attack_errors(
         for method, operator in operators.items():
             value = relative_l2(predict(operator, problem, inputs), solution)
             rows.append(
-                {"problem": problem.name, "method": method, "attack": name, "eps": eps, "metric": "relative_l2", "value": value}
+                {
+                    "problem": problem.name,
+                    "method": method,
+                    "attack": name,
+                    "eps": eps,
+                    "metric": "relative_l2",
+                    "value": value,
+                }
             )
     return rows
 

@@ -16,7 +16,5 @@ class Adversarial(AbstractMethod):
 
     attacks: ClassVar[bool] = True
 
-    def terms(
-        self, residuals: ResidualMap, problem: Problem, batch: Batch, lambda_sens: Float[Array, ""]
-    ) -> Terms:
+    def terms(self, residuals: ResidualMap, problem: Problem, batch: Batch, lambda_sens: Float[Array, ""]) -> Terms:
         return physics_terms(block_norms(residuals(batch.attacked)), problem)

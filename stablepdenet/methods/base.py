@@ -35,9 +35,7 @@ class AbstractMethod(eqx.Module):
     attacks: ClassVar[bool]
 
     @abstractmethod
-    def terms(
-        self, residuals: ResidualMap, problem: Problem, batch: Batch, lambda_sens: Float[Array, ""]
-    ) -> Terms:
+    def terms(self, residuals: ResidualMap, problem: Problem, batch: Batch, lambda_sens: Float[Array, ""]) -> Terms:
         """The objective on a batch; `residuals` is the current operator's residual map."""
 
     def calibrate(self, physics: Float[Array, ""], sensitivity: Float[Array, ""]) -> Float[Array, ""]:

@@ -16,7 +16,5 @@ class Clean(AbstractMethod):
 
     attacks: ClassVar[bool] = False
 
-    def terms(
-        self, residuals: ResidualMap, problem: Problem, batch: Batch, lambda_sens: Float[Array, ""]
-    ) -> Terms:
+    def terms(self, residuals: ResidualMap, problem: Problem, batch: Batch, lambda_sens: Float[Array, ""]) -> Terms:
         return physics_terms(block_norms(residuals(batch.clean)), problem)

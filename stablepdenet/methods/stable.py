@@ -23,9 +23,7 @@ class Stable(AbstractMethod):
 
     attacks: ClassVar[bool] = True
 
-    def terms(
-        self, residuals: ResidualMap, problem: Problem, batch: Batch, lambda_sens: Float[Array, ""]
-    ) -> Terms:
+    def terms(self, residuals: ResidualMap, problem: Problem, batch: Batch, lambda_sens: Float[Array, ""]) -> Terms:
         # One call for both halves: they share the trunk pass and larger products.
         both = residuals(jnp.concatenate([batch.clean, batch.attacked]))
         half = len(batch.clean)
@@ -45,9 +43,10 @@ class Stable(AbstractMethod):
 def sensitivity_quotient(
     clean: Residuals, attacked: Residuals, delta: Float[Array, "batch m"], problem: Problem, *, tau: float
 ) -> Float[Array, " batch"]:
-    """Q = sum_q w_q ||r_q(a + delta) - r_q(a)||^2_{2,N_q} / (||delta||^2_{2,m} + tau) for each input (eq:increment-loss).
+    """Q = sum_q w_q ||r_q(a + delta) - r_q(a)||^2_{2,N_q} / (||delta||^2_{2,m} + tau) per input (eq:increment-loss).
 
-    A difference of residual vectors, not of losses: the finite-difference form of the residual map's derivative along delta.
+    A difference of residual vectors, not of losses: the finite-difference form of the residual map's derivative along
+    delta.
     """
     change = {name: attacked[name] - clean[name] for name in clean}
     return weighted_sum(block_norms(change), problem) / (jnp.mean(delta**2, axis=1) + tau)

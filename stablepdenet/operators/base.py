@@ -32,7 +32,8 @@ class AbstractOperator(eqx.Module):
         """The solutions for all inputs at all points."""
 
     def on(self, queries: Sequence[Query]) -> Evaluator:
-        """Fixes the points, so that what does not depend on the input is computed once and shared by every call of the result.
+        """Fixes the points, so that what does not depend on the input is computed once and shared by every call of the
+        result.
 
         This fallback uses nested forward mode and fits any operator; one with more structure does better.
         """
@@ -48,14 +49,17 @@ class AbstractOperator(eqx.Module):
 class FunctionOperator(AbstractOperator):
     """Any function (a, points) -> u as an operator: an exact solution, a classical solver, somebody else's model."""
 
-    function: Callable[[Float[Array, "batch m"], Float[Array, "n dim"]], Float[Array, "batch n"]] = eqx.field(static=True)
+    function: Callable[[Float[Array, "batch m"], Float[Array, "n dim"]], Float[Array, "batch n"]] = eqx.field(
+        static=True
+    )
 
     def __call__(self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]) -> Float[Array, "batch n"]:
         return self.function(a, points)
 
 
 def _nested_forward_mode(operator: AbstractOperator, a: Float[Array, "batch m"], query: Query) -> Fields:
-    """Derivatives by one jax.jvp per order. u at a point depends on that point alone, so one tangent serves all points."""
+    """Derivatives by one jax.jvp per order. u at a point depends on that point alone, so one tangent serves all
+    points."""
 
     def along(coordinate: int, function: Callable[[Array], Array]) -> Callable[[Array], Array]:
         def derivative(points: Array) -> Array:

@@ -15,9 +15,9 @@ from stablepdenet.operators.mlp import MLP
 class DeepONet(AbstractOperator):
     """G(a)(xi) = sum_j b_j(a) t_j(xi) + b_0 (eq:deeponet).
 
-    Branch b and trunk t are networks of `depth` weight matrices, `width` neurons each, latent dimension p = width. All inputs
-    share the points, so derivatives belong to the trunk: one Taylor pass serves every input, and each derivative of
-    u is one matrix product with the branch output.
+    Branch b and trunk t are networks of `depth` weight matrices with `width` neurons each; the latent dimension p is
+    `width`. All inputs share the points, so derivatives belong to the trunk: one Taylor pass serves every input, and
+    each derivative of u is one matrix product with the branch output.
     """
 
     branch: MLP

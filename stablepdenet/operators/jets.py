@@ -1,7 +1,7 @@
 """Taylor rules: all wanted derivatives of a network in its coordinates, in one forward pass.
 
-A jet maps a derivative to its array. A derivative is the sorted tuple of the coordinates it is taken in: `()` is the value,
-`(0,)` is d/dx_0, `(0, 0)` is d2/dx_0^2, `(0, 1)` is mixed. A missing entry is zero.
+A jet maps a derivative to its array. A derivative is the sorted tuple of the coordinates it is taken in: `()` is the
+value, `(0,)` is d/dx_0, `(0, 0)` is d2/dx_0^2, `(0, 1)` is mixed. A missing entry is zero.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def linear(jet: Jet, weight: Float[Array, "fan_in fan_out"], bias: Float[Array, 
 def tanh(jet: Jet, wanted: Sequence[Derivative]) -> Jet:
     """The jet of tanh(z) by the formula of Faa di Bruno,
 
-        D_w tanh(z) = sum over set partitions P of w of tanh^(|P|)(z) * product over blocks p of P of D_p z.
+    D_w tanh(z) = sum over set partitions P of w of tanh^(|P|)(z) * product over blocks p of P of D_p z.
     """
     h = jnp.tanh(jet[()])
     slope = 1.0 - h * h
@@ -78,7 +78,10 @@ def _partitions(word: Derivative) -> Iterator[tuple[Derivative, ...]]:
 
 @cache
 def _tanh_polynomial(order: int) -> tuple[int, ...]:
-    """Coefficients, lowest first, of q_k in tanh^(k) = (1 - h^2) q_k(h), h = tanh:  q_{k+1} = (1 - h^2) q_k' - 2 h q_k."""
+    """Coefficients, lowest first, of q_k in tanh^(k) = (1 - h^2) q_k(h), where h = tanh.
+
+    q_1 = 1,  q_{k+1} = (1 - h^2) q_k' - 2 h q_k.
+    """
     if order == 1:
         return (1,)
     q = _tanh_polynomial(order - 1)
@@ -90,8 +93,8 @@ def _tanh_polynomial(order: int) -> tuple[int, ...]:
     return tuple(following)
 
 
-def _polynomial(h: Float[Array, "..."], coefficients: tuple[int, ...]) -> Float[Array, "..."] | float:
-    value: Float[Array, "..."] | float = float(coefficients[-1])
+def _polynomial(h: Float[Array, ...], coefficients: tuple[int, ...]) -> Float[Array, ...] | float:
+    value: Float[Array, ...] | float = float(coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
         value = value * h + coefficient
     return value

@@ -18,8 +18,9 @@ class ModifiedDeepONet(AbstractOperator):
 
         H <- (1 - Z) * U + Z * V,   Z = tanh(W H + b),
 
-    and the output is the inner product of the two last layers. The mixing ties branch and trunk together for every pair (input,
-    point), so a step costs batch * n network passes, and derivatives come from the base class's nested forward mode.
+    and the output is the inner product of the two last layers. The mixing ties branch and trunk together for every pair
+    (input, point), so a step costs batch * n network passes, and derivatives come from the base class's nested forward
+    mode.
     """
 
     encode_input: Dense

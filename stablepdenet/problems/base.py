@@ -23,9 +23,9 @@ Reference = Callable[[Float[ndarray, "batch m"]], Float[ndarray, "batch n"]]
 class Block:
     """One residual block F_q(u, a) = 0 with its collocation points and its weight w_q (eq:residual-blocks).
 
-    `residual` is the equation itself. It asks for what it needs by its parameters' names: `u` and its derivatives `u_x`,
-    `u_xx`, `u_t`, … (arrays batch x points), the input `a` at the points (batch x points), and the coordinates by name. It
-    returns batch x points, or batch x points x channels. For the heat equation:
+    `residual` is the equation itself. It asks for what it needs by its parameters' names: `u` and its derivatives
+    `u_x`, `u_xx`, `u_t`, … (arrays batch x points), the input `a` at the points (batch x points), and the coordinates
+    by name. It returns batch x points, or batch x points x channels. For the heat equation:
 
         Block("pde", points, lambda u_t, u_xx: u_t - 0.01 * u_xx)
     """
@@ -41,7 +41,7 @@ class Block:
 
     def wanted(self, coordinates: tuple[str, ...]) -> dict[str, Derivative]:
         """The derivatives of u that the residual asks for, by parameter name."""
-        wanted = {}
+        wanted: dict[str, Derivative] = {}
         for name in self.parameters:
             if name == "u":
                 wanted[name] = ()
@@ -55,8 +55,8 @@ class Block:
                 wanted[name] = tuple(sorted(coordinates.index(letter) for letter in letters))
             elif name != "a" and name not in coordinates:
                 raise ConfigError(
-                    f"Block '{self.name}' asks for '{name}', which is neither u, a derivative of u, the input a, nor one of the "
-                    f"coordinates {', '.join(coordinates)}: rename that parameter of its residual."
+                    f"Block '{self.name}' asks for '{name}', which is neither u, a derivative of u, the input a, "
+                    f"nor one of the coordinates {', '.join(coordinates)}: rename that parameter of its residual."
                 )
         return wanted
 
@@ -65,8 +65,9 @@ class Block:
 class Problem:
     """A parametric PDE a -> u with everything that training and evaluation need.
 
-    The input is a function of the first coordinate; it enters each block that asks for `a`, always at the perturbed value.
-    The reference takes inputs to solutions on the tensor grid of `axes` (the first coordinate slowest), in float64.
+    The input is a function of the first coordinate; it enters each block that asks for `a`, always at the perturbed
+    value. The reference takes inputs to solutions on the tensor grid of `axes` (the first coordinate slowest), in
+    float64.
     """
 
     name: str
@@ -93,7 +94,8 @@ class Problem:
                 raise ConfigError(f"Block '{block.name}' has weight {block.weight}: weights must be positive.")
             if block.points.ndim != 2 or block.points.shape[1] != len(self.coordinates):
                 raise ConfigError(
-                    f"Block '{block.name}' has points of shape {block.points.shape}: they must be (n, {len(self.coordinates)})."
+                    f"Block '{block.name}' has points of shape {block.points.shape}: they must be "
+                    f"(n, {len(self.coordinates)})."
                 )
 
     @cached_property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -16,7 +17,13 @@ from stablepdenet.methods import TITLES
 # Okabe and Ito's palette.
 COLOURS = {"pi": "#D55E00", "adv": "#0072B2", "stable": "#009E73"}
 MARKERS = {"pi": "s", "adv": "^", "stable": "o"}
-STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False, "svg.hashsalt": "figure"}
+STYLE: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "svg.hashsalt": "figure",
+}
 
 
 def perturbation_figure(
@@ -41,7 +48,14 @@ def perturbation_figure(
             for method, u in predictions[setting].items():
                 every = max(1, len(np.atleast_1d(x)) // 12)
                 right.plot(
-                    x, u, color=COLOURS[method], lw=1.2, marker=MARKERS[method], ms=3.5, markevery=every, label=TITLES[method]
+                    x,
+                    u,
+                    color=COLOURS[method],
+                    lw=1.2,
+                    marker=MARKERS[method],
+                    ms=3.5,
+                    markevery=every,
+                    label=TITLES[method],
                 )
             right.set_title(f"solutions, {setting} input", loc="left")
             right.set_ylabel("$u(x)$")

@@ -13,13 +13,9 @@ class AbstractFunctionSpace(eqx.Module):
     """A probability law on functions of one variable."""
 
     @abstractmethod
-    def sample(
-        self, x: Float[ndarray, " points"], num: int, *, key: PRNGKeyArray
-    ) -> Float[Array, "num points"]:
+    def sample(self, x: Float[ndarray, " points"], num: int, *, key: PRNGKeyArray) -> Float[Array, "num points"]:
         """Draws `num` functions and returns their values at the points `x`."""
 
     @abstractmethod
-    def covariance(
-        self, x: Float[ndarray, " points"], y: Float[ndarray, " others"]
-    ) -> Float[ndarray, "points others"]:
+    def covariance(self, x: Float[ndarray, " points"], y: Float[ndarray, " others"]) -> Float[ndarray, "points others"]:
         """The law's covariance E[f(x) f(y)], in float64 (every space here has mean zero)."""

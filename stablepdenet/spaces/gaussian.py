@@ -18,15 +18,11 @@ class GaussianField(AbstractFunctionSpace):
     length_scale: float = 1.0
     variance: float = 1.0
 
-    def covariance(
-        self, x: Float[ndarray, " points"], y: Float[ndarray, " others"]
-    ) -> Float[ndarray, "points others"]:
+    def covariance(self, x: Float[ndarray, " points"], y: Float[ndarray, " others"]) -> Float[ndarray, "points others"]:
         distance = np.asarray(x, np.float64)[:, None] - np.asarray(y, np.float64)[None, :]
         return self.variance * np.exp(-0.5 * (distance / self.length_scale) ** 2)
 
-    def sample(
-        self, x: Float[ndarray, " points"], num: int, *, key: PRNGKeyArray
-    ) -> Float[Array, "num points"]:
+    def sample(self, x: Float[ndarray, " points"], num: int, *, key: PRNGKeyArray) -> Float[Array, "num points"]:
         # The kernel is numerically singular (a few eigenvalues carry everything), so a Cholesky factor would need an
         # artificial jitter; the symmetric root does not.
         eigenvalues, eigenvectors = scipy.linalg.eigh(self.covariance(x, x))

@@ -1,8 +1,8 @@
 """An input is its array: how the array `a` that the branch sees defines a function everywhere.
 
 Either the entries of `a` are values at sensors, joined by straight lines, or they are coefficients of fixed modes.
-Both are linear, so the function's values at any points are one fixed matrix: `a @ input.matrix(x).T`. Clean and attacked
-inputs go through the same line of code, and the PDE always sees the perturbed function.
+Both are linear, so the function's values at any points are one fixed matrix: `a @ input.matrix(x).T`. Clean and
+attacked inputs go through the same line of code, and the PDE always sees the perturbed function.
 """
 
 from abc import abstractmethod

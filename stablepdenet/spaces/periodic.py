@@ -36,15 +36,11 @@ class PeriodicGaussianField(AbstractFunctionSpace):
     def _phases(self, x: Float[ndarray, " points"]) -> Float[ndarray, "points modes"]:
         return 2 * np.pi * np.asarray(x, np.float64)[:, None] * np.arange(1, self.modes + 1)
 
-    def covariance(
-        self, x: Float[ndarray, " points"], y: Float[ndarray, " others"]
-    ) -> Float[ndarray, "points others"]:
+    def covariance(self, x: Float[ndarray, " points"], y: Float[ndarray, " others"]) -> Float[ndarray, "points others"]:
         p, q, power = self._phases(x), self._phases(y), self.scales() ** 2
         return (np.cos(p) * power) @ np.cos(q).T + (np.sin(p) * power) @ np.sin(q).T
 
-    def sample(
-        self, x: Float[ndarray, " points"], num: int, *, key: PRNGKeyArray
-    ) -> Float[Array, "num points"]:
+    def sample(self, x: Float[ndarray, " points"], num: int, *, key: PRNGKeyArray) -> Float[Array, "num points"]:
         phases, scales = self._phases(x), self.scales()
         basis = np.concatenate([np.cos(phases) * scales, np.sin(phases) * scales], axis=1)
         return jax.random.normal(key, (num, 2 * self.modes)) @ jnp.asarray(basis.T)

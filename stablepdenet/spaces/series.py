@@ -20,14 +20,10 @@ class PowerSeries(AbstractFunctionSpace):
     def _powers(self, x: Float[ndarray, " points"]) -> Float[ndarray, "points terms"]:
         return np.asarray(x, np.float64)[:, None] ** np.arange(self.terms)
 
-    def covariance(
-        self, x: Float[ndarray, " points"], y: Float[ndarray, " others"]
-    ) -> Float[ndarray, "points others"]:
+    def covariance(self, x: Float[ndarray, " points"], y: Float[ndarray, " others"]) -> Float[ndarray, "points others"]:
         return self.bound**2 / 3.0 * self._powers(x) @ self._powers(y).T
 
-    def sample(
-        self, x: Float[ndarray, " points"], num: int, *, key: PRNGKeyArray
-    ) -> Float[Array, "num points"]:
+    def sample(self, x: Float[ndarray, " points"], num: int, *, key: PRNGKeyArray) -> Float[Array, "num points"]:
         coefficients = jax.random.uniform(key, (num, self.terms), minval=-self.bound, maxval=self.bound)
         return coefficients @ jnp.asarray(self._powers(x).T)
 
@@ -56,12 +52,8 @@ class SineSeries(AbstractFunctionSpace):
         """Draws the coefficient vectors c of `num` functions."""
         return jax.random.normal(key, (num, self.modes)) * jnp.asarray(self.scales())
 
-    def covariance(
-        self, x: Float[ndarray, " points"], y: Float[ndarray, " others"]
-    ) -> Float[ndarray, "points others"]:
+    def covariance(self, x: Float[ndarray, " points"], y: Float[ndarray, " others"]) -> Float[ndarray, "points others"]:
         return (self.basis(x) * self.scales() ** 2) @ self.basis(y).T
 
-    def sample(
-        self, x: Float[ndarray, " points"], num: int, *, key: PRNGKeyArray
-    ) -> Float[Array, "num points"]:
+    def sample(self, x: Float[ndarray, " points"], num: int, *, key: PRNGKeyArray) -> Float[Array, "num points"]:
         return self.coefficients(num, key=key) @ jnp.asarray(self.basis(x).T)

@@ -1,7 +1,7 @@
 """Checkpoints: the training state in safetensors beside a JSON manifest. Nothing here runs code from a file.
 
-A checkpoint is a folder `step-00005000` with `state.safetensors` and `manifest.json` (step, configuration, versions, SHA-256). It is
-written under another name, flushed to disk and renamed, so a folder of that name is always complete.
+A checkpoint is a folder `step-00005000` with `state.safetensors` and `manifest.json` (step, configuration, versions,
+SHA-256). It is written under another name, flushed to disk and renamed, so a folder of that name is always complete.
 """
 
 from __future__ import annotations
@@ -64,18 +64,21 @@ def load(folder: Path, template: TrainState) -> TrainState:
         data = (folder / "state.safetensors").read_bytes()
         if hashlib.sha256(data).hexdigest() != manifest["sha256"]["state.safetensors"]:
             raise CheckpointError(
-                f"Checkpoint '{folder}' is damaged (state.safetensors does not match its checksum): delete that folder to go back to "
-                "the checkpoint before it."
+                f"Checkpoint '{folder}' is damaged (state.safetensors does not match its checksum): delete that "
+                "folder to go back to the checkpoint before it."
             )
         arrays = safetensors.numpy.load(data)
     except (OSError, KeyError, TypeError, safetensors.SafetensorError) as error:
-        raise CheckpointError(f"Checkpoint '{folder}' cannot be read ({type(error).__name__}): delete that folder.") from None
+        raise CheckpointError(
+            f"Checkpoint '{folder}' cannot be read ({type(error).__name__}): delete that folder."
+        ) from None
     expected = _to_arrays(template)
     for name in sorted(expected.keys() | arrays.keys()):
         want, got = expected.get(name), arrays.get(name)
         if want is None or got is None or want.shape != got.shape or want.dtype != got.dtype:
             raise CheckpointError(
-                f"Checkpoint '{folder}' does not belong to this configuration: '{name}' is {_describe(got)}, expected {_describe(want)}."
+                f"Checkpoint '{folder}' does not belong to this configuration: '{name}' is {_describe(got)}, "
+                f"expected {_describe(want)}."
             )
     return _from_arrays(arrays, template)
 
@@ -85,7 +88,8 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(
-            f"'{folder}' is not a readable checkpoint (manifest.json: {type(error).__name__}): give a run folder that `train` wrote."
+            f"'{folder}' is not a readable checkpoint (manifest.json: {type(error).__name__}): give a run folder that "
+            "`train` wrote."
         ) from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise CheckpointError(f"'{folder}' is not a checkpoint of this version: its manifest does not say '{FORMAT}'.")
@@ -96,7 +100,9 @@ def _to_arrays(state: TrainState) -> dict[str, ndarray]:
     """Named arrays of all leaves, e.g. `operator.branch.layers[0].weight`; the random key as its raw words."""
     leaves = jax.tree_util.tree_leaves_with_path(state._replace(key=jax.random.key_data(state.key)))
     # C order: safetensors stores the bytes as they lie.
-    return {jax.tree_util.keystr(path).lstrip("."): np.ascontiguousarray(leaf).reshape(leaf.shape) for path, leaf in leaves}
+    return {
+        jax.tree_util.keystr(path).lstrip("."): np.ascontiguousarray(leaf).reshape(leaf.shape) for path, leaf in leaves
+    }
 
 
 def _from_arrays(arrays: dict[str, ndarray], template: TrainState) -> TrainState:

@@ -28,8 +28,8 @@ def train(
 ) -> TrainState:
     """Trains to `config.training.steps` and returns the final state.
 
-    With a `run`, the newest checkpoint is continued, and logs and checkpoints are kept; without one, everything stays in memory. `start`
-    is where a run without checkpoints begins (a shared warm-up).
+    With a `run`, the newest checkpoint is continued, and logs and checkpoints are kept; without one, everything stays
+    in memory. `start` is where a run without checkpoints begins (a shared warm-up).
     """
     program = Program(problem, config)
     state = start if start is not None else program.initial()
@@ -72,14 +72,17 @@ def _next(step: int, every: int) -> int:
 def _require_finite(row: Row, run: Run | None) -> None:
     bad = [name for name, value in row.items() if not math.isfinite(value)]
     if bad:
-        where = f" The last checkpoint in '{run.folder}' is untouched." if run else ""
+        cause = next((name for name in bad if name.startswith("loss_")), bad[0])
+        kept = f" The last checkpoint in '{run.folder}' is untouched." if run else ""
         raise DivergenceError(
-            f"Training stopped before step {row['step']}: {bad[-1] if bad == ['loss'] else bad[0]} is not finite; lower training.learning_rate "
-            f"or attack.eps.{where}"
+            f"Training stopped before step {row['step']}: {cause} is not finite; lower training.learning_rate or "
+            f"attack.eps.{kept}"
         )
 
 
-def train_in(folder: Path, problem: Problem, config: Config, *, start: TrainState | None = None, report: Report) -> TrainState:
+def train_in(
+    folder: Path, problem: Problem, config: Config, *, start: TrainState | None = None, report: Report
+) -> TrainState:
     """Creates or continues the run in `folder`, whichever is due."""
     if (folder / "config.json").exists():
         run = Run.open(folder)

@@ -40,11 +40,15 @@ class Program:
         key = jax.random.key(self.config.seed)
         operator = make_operator(self.problem, self.config, key=streams(key).operator)
         empty = jnp.zeros((self.config.training.batch, self.problem.input.size))
-        return TrainState(operator, self.optimiser.init(operator), Batch(empty, empty), jnp.zeros(()), jnp.zeros((), int), key)
+        return TrainState(
+            operator, self.optimiser.init(operator), Batch(empty, empty), jnp.zeros(()), jnp.zeros((), int), key
+        )
 
     def advance(self, state: TrainState, stop: int) -> tuple[TrainState, Terms]:
-        """Steps up to `stop` and the terms averaged over them. Where the phase changes, or the cache is due, one call ends and
-        the next begins: see `boundary`."""
+        """Steps up to `stop`, which must not lie beyond `boundary`, and the terms averaged over them.
+
+        Where the defence begins, lambda_sens is calibrated; where the cache is due, it is attacked anew.
+        """
         training = self.config.training
         step = int(state.step)
         defending = self.method.attacks and step >= training.warmup
@@ -63,7 +67,8 @@ class Program:
             return min(training.warmup, training.steps)
         return min(step + training.refresh - (step - training.warmup) % training.refresh, training.steps)
 
-    # --- compiled pieces -------------------------------------------------------------------------------------------------
+    # --- compiled pieces
+    # -------------------------------------------------------------------------------------------------
 
     @partial(jax.jit, static_argnums=0)
     def _warm_up(self, state: TrainState, functions: Array, stop: Int[Array, ""]) -> tuple[TrainState, Terms]:
@@ -98,11 +103,14 @@ class Program:
         physics, sensitivity = jax.lax.map(measure, jnp.arange(self.config.method.calibration_batches))
         return self.method.calibrate(jnp.mean(physics), jnp.mean(sensitivity))
 
-    # --- what the pieces are made of -------------------------------------------------------------------------------------
+    # --- what the pieces are made of
+    # -------------------------------------------------------------------------------------
 
-    def _repeat(self, method: AbstractMethod, batch: object, state: TrainState, stop: Int[Array, ""]) -> tuple[TrainState, Terms]:
-        """Optimiser steps from state.step to `stop` in one compiled loop of traced length: the same instructions whatever the
-        length, so where a run is cut into pieces does not change a bit of it."""
+    def _repeat(
+        self, method: AbstractMethod, batch: object, state: TrainState, stop: Int[Array, ""]
+    ) -> tuple[TrainState, Terms]:
+        """Optimiser steps from state.step to `stop` in one compiled loop of traced length: the same instructions
+        whatever the length, so where a run is cut into pieces does not change a bit of it."""
 
         def objective(operator: AbstractOperator, state: TrainState) -> tuple[Array, Terms]:
             terms = method.terms(residual_map(operator, self.problem), self.problem, batch(state), state.lambda_sens)  # type: ignore[operator]
@@ -116,7 +124,9 @@ class Program:
             state = state._replace(operator=operator, optimiser=optimiser, step=state.step + 1)
             return state, jax.tree.map(jnp.add, total, terms)
 
-        nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(objective, state.operator, state)[1])
+        nothing = jax.tree.map(
+            lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(objective, state.operator, state)[1]
+        )
         start = state.step
         state, total = jax.lax.fori_loop(start, stop, step, (state, nothing))
         return state, jax.tree.map(lambda leaf: leaf / (stop - start), total)
@@ -130,7 +140,8 @@ class Program:
         return functions[jax.random.choice(key, len(functions), (size,), replace=False)]
 
     def _attacked(self, state: TrainState, functions: Array, number: Int[Array, ""]) -> Batch:
-        """A batch and its physics attack (eq:training-attack); parameters, and so the trunk, are frozen while it runs."""
+        """A batch and its physics attack (eq:training-attack); parameters, and so the trunk, are frozen while it
+        runs."""
         clean = self._draw(state, functions, number)
         residuals = residual_map(state.operator, self.problem)
         key = _at(streams(state.key).attacks, state.step, number)

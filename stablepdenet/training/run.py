@@ -1,8 +1,8 @@
 """A run folder: the resolved configuration, the log, the checkpoints.
 
-    RUN/config.json      what decides the run
-    RUN/log.csv          losses per block, share of Q, steps per second
-    RUN/checkpoints/     step-00050000/ …
+RUN/config.json      what decides the run
+RUN/log.csv          losses per block, share of Q, steps per second
+RUN/checkpoints/     step-00050000/ …
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ class Run:
                 writer.writerow(row)
 
     def rewind(self, step: int) -> float:
-        """Drops log lines after `step`, as steps that a crash lost will be taken again; returns the seconds spent up to it."""
+        """Drops log lines after `step`, as steps that a crash lost will be taken again; returns the seconds spent up to
+        it."""
         if not self.log.exists():
             return 0.0
         with storage(self.folder):
@@ -95,7 +96,9 @@ def load_config(stored: Any, folder: Path) -> Config:
         config = Config(problem=dict(stored["problem"]))
         return override(config, {k: v for k, v in flatten(stored).items() if not k.startswith("problem.")})
     except (TypeError, KeyError, ValueError, AttributeError):
-        raise CheckpointError(f"'{folder}' has a config.json that `train` did not write: choose another folder.") from None
+        raise CheckpointError(
+            f"'{folder}' has a config.json that `train` did not write: choose another folder."
+        ) from None
 
 
 def read_json(path: Path) -> Any:
@@ -103,7 +106,9 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        raise CheckpointError(f"'{path.parent}' is not a run folder (no readable {path.name}): give the folder that `train` wrote.") from None
+        raise CheckpointError(
+            f"'{path.parent}' is not a run folder (no readable {path.name}): give the folder that `train` wrote."
+        ) from None
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -119,4 +124,6 @@ def storage(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StorageError(f"Cannot write to '{folder}' ({error.strerror or error}): choose a writable --out.") from None
+        raise StorageError(
+            f"Cannot write to '{folder}' ({error.strerror or error}): choose a writable --out."
+        ) from None

@@ -16,9 +16,14 @@ NewReport = Callable[[str, Config], Report]
 
 
 def train_suite(
-    problem: Problem, config: Config, *, folder: Path | None = None, new_report: NewReport = lambda name, config: lambda row: None
+    problem: Problem,
+    config: Config,
+    *,
+    folder: Path | None = None,
+    new_report: NewReport = lambda name, config: lambda row: None,
 ) -> dict[str, TrainState]:
-    """Trains pi, adv and stable; with a `folder`, in `warmup`, `pi`, `adv`, `stable` below it, continuing whatever is unfinished.
+    """Trains pi, adv and stable; with a `folder`, in `warmup`, `pi`, `adv`, `stable` below it, continuing whatever is
+    unfinished.
 
     Each method's result is bit for bit that of training it alone: before step j0 they are the same training.
     """

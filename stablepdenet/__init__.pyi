@@ -1,0 +1,30 @@
+from .attacks import PeriodicEndpoints as PeriodicEndpoints
+from .attacks import PGDBandLimited as PGDBandLimited
+from .attacks import PGDLinf as PGDLinf
+from .attacks import Unrestricted as Unrestricted
+from .attacks import ValueRange as ValueRange
+from .config import Config as Config
+from .evaluation import common_attack_errors as common_attack_errors
+from .evaluation import predict as predict
+from .evaluation import relative_l2 as relative_l2
+from .evaluation import test_inputs as test_inputs
+from .operators import AbstractOperator as AbstractOperator
+from .operators import DeepONet as DeepONet
+from .operators import FunctionOperator as FunctionOperator
+from .operators import ModifiedDeepONet as ModifiedDeepONet
+from .problems import Block as Block
+from .problems import LinearReference as LinearReference
+from .problems import Problem as Problem
+from .problems import make_problem as make_problem
+from .runs import configure as configure
+from .runs import load_operator as load_operator
+from .spaces import GaussianField as GaussianField
+from .spaces import ModalInput as ModalInput
+from .spaces import PeriodicGaussianField as PeriodicGaussianField
+from .spaces import PowerSeries as PowerSeries
+from .spaces import SensorInput as SensorInput
+from .spaces import SineSeries as SineSeries
+from .training import train as train
+from .training import train_suite as train_suite
+
+__version__: str
