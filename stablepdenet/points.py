@@ -18,7 +18,7 @@ def uniform(num: int, interval: Interval = UNIT, *, endpoint: bool = True) -> Fl
     return np.linspace(*interval, num, endpoint=endpoint)
 
 
-def grid(*axes: Float[ndarray, " axis"]) -> Float[ndarray, "points dim"]:
+def grid(*axes: Float[ndarray, " _"]) -> Float[ndarray, "points dim"]:
     """The tensor product of one-dimensional point sets; the first coordinate varies slowest."""
     return np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
 

@@ -24,8 +24,7 @@ EvaluationRow = dict[str, str | float]
 
 def test_inputs(problem: Problem, num: int | None = None) -> Float[Array, "num m"]:
     """The problem's test inputs; fewer than the paper's number are its first ones."""
-    inputs = problem.input.sample(problem.tests, key=jax.random.key(TEST_SEED))
-    return problem.attack.admissible.snap(inputs[:num])
+    return problem.sample(problem.tests, key=jax.random.key(TEST_SEED))[:num]
 
 
 def relative_l2(prediction: Float[ndarray, "batch n"], reference: Float[ndarray, "batch n"]) -> float:

@@ -24,7 +24,7 @@ class Dense(eqx.Module):
         self.weight = jax.nn.initializers.glorot_normal()(key, (fan_in, fan_out))
         self.bias = jnp.zeros(fan_out)
 
-    def __call__(self, x: Float[Array, "rows fan_in"]) -> Float[Array, "rows fan_out"]:
+    def __call__(self, x: Float[Array, "*rows fan_in"]) -> Float[Array, "*rows fan_out"]:
         return x @ self.weight + self.bias
 
 
@@ -37,7 +37,7 @@ class MLP(eqx.Module):
         keys = jax.random.split(key, len(sizes) - 1)
         self.layers = tuple(Dense(*pair, key=k) for pair, k in zip(pairwise(sizes), keys, strict=True))
 
-    def __call__(self, x: Float[Array, "rows fan_in"]) -> Float[Array, "rows fan_out"]:
+    def __call__(self, x: Float[Array, "*rows fan_in"]) -> Float[Array, "*rows fan_out"]:
         for layer in self.layers[:-1]:
             x = jnp.tanh(layer(x))
         return self.layers[-1](x)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
 from numpy import ndarray
 
 from stablepdenet import points as point_sets
@@ -77,7 +77,7 @@ class Problem:
     blocks: tuple[Block, ...]
     attack: AbstractPGD
     reference: Reference
-    axes: tuple[Float[ndarray, " axis"], ...]
+    axes: tuple[Float[ndarray, " _"], ...]
     functions: int = 1000
     batch: int = 100
     tests: int = 2000
@@ -97,6 +97,10 @@ class Problem:
                     f"Block '{block.name}' has points of shape {block.points.shape}: they must be "
                     f"(n, {len(self.coordinates)})."
                 )
+
+    def sample(self, num: int, *, key: PRNGKeyArray) -> Float[Array, "num m"]:
+        """Draws `num` admissible inputs."""
+        return self.attack.admissible.snap(self.input.sample(num, key=key))
 
     @cached_property
     def grid(self) -> Float[ndarray, "n dim"]:

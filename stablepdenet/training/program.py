@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import final
 
@@ -33,7 +34,7 @@ class Program:
     def functions(self) -> Float[Array, "functions m"]:
         """The training inputs, drawn once from the function space."""
         key = streams(jax.random.key(self.config.seed)).functions
-        return self.problem.input.sample(self.config.training.functions, key=key)
+        return self.problem.sample(self.config.training.functions, key=key)
 
     def initial(self) -> TrainState:
         """The state before the first step."""
@@ -66,9 +67,6 @@ class Program:
         if step < training.warmup:
             return min(training.warmup, training.steps)
         return min(step + training.refresh - (step - training.warmup) % training.refresh, training.steps)
-
-    # --- compiled pieces
-    # -------------------------------------------------------------------------------------------------
 
     @partial(jax.jit, static_argnums=0)
     def _warm_up(self, state: TrainState, functions: Array, stop: Int[Array, ""]) -> tuple[TrainState, Terms]:
@@ -103,17 +101,17 @@ class Program:
         physics, sensitivity = jax.lax.map(measure, jnp.arange(self.config.method.calibration_batches))
         return self.method.calibrate(jnp.mean(physics), jnp.mean(sensitivity))
 
-    # --- what the pieces are made of
-    # -------------------------------------------------------------------------------------
-
     def _repeat(
-        self, method: AbstractMethod, batch: object, state: TrainState, stop: Int[Array, ""]
+        self, method: AbstractMethod, batch: Callable[[TrainState], Batch], state: TrainState, stop: Int[Array, ""]
     ) -> tuple[TrainState, Terms]:
-        """Optimiser steps from state.step to `stop` in one compiled loop of traced length: the same instructions
-        whatever the length, so where a run is cut into pieces does not change a bit of it."""
+        """Optimiser steps from state.step to `stop`.
+
+        One compiled loop of traced length: the same instructions whatever the length, so where a run is cut into pieces
+        does not change a bit of it.
+        """
 
         def objective(operator: AbstractOperator, state: TrainState) -> tuple[Array, Terms]:
-            terms = method.terms(residual_map(operator, self.problem), self.problem, batch(state), state.lambda_sens)  # type: ignore[operator]
+            terms = method.terms(residual_map(operator, self.problem), self.problem, batch(state), state.lambda_sens)
             return terms.loss, terms
 
         def step(_: int, carry: tuple[TrainState, Terms]) -> tuple[TrainState, Terms]:
@@ -140,8 +138,7 @@ class Program:
         return functions[jax.random.choice(key, len(functions), (size,), replace=False)]
 
     def _attacked(self, state: TrainState, functions: Array, number: Int[Array, ""]) -> Batch:
-        """A batch and its physics attack (eq:training-attack); parameters, and so the trunk, are frozen while it
-        runs."""
+        """A batch and its physics attack (eq:training-attack). The trunk is evaluated once: parameters are frozen."""
         clean = self._draw(state, functions, number)
         residuals = residual_map(state.operator, self.problem)
         key = _at(streams(state.key).attacks, state.step, number)
