@@ -1,6 +1,6 @@
 """A PDE of your own in a page: advection-diffusion with its initial value as input, trained to be stable.
 
-    python examples/own_pde.py            # about two minutes on one core
+python examples/own_pde.py            # about two minutes on one core
 """
 
 import argparse
@@ -11,7 +11,7 @@ import numpy as np
 import stablepdenet as sp
 from stablepdenet import points
 
-# --- the problem: 40 lines at most -------------------------------------------------------------------------------------
+# --- the problem, in forty lines --------------------------------------------------------------------------------------
 SPEED, DIFFUSION = 0.5, 0.02
 sensors, times = points.uniform(64), points.uniform(41)
 
@@ -46,7 +46,7 @@ advection_diffusion = sp.Problem(
     batch=50,
     tests=200,
 )
-# -----------------------------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def main(steps: int = 10_000) -> dict[str, float]:

@@ -5,9 +5,9 @@ from .attacks import Unrestricted as Unrestricted
 from .attacks import ValueRange as ValueRange
 from .config import Config as Config
 from .evaluation import common_attack_errors as common_attack_errors
+from .evaluation import evaluation_inputs as evaluation_inputs
 from .evaluation import predict as predict
 from .evaluation import relative_l2 as relative_l2
-from .evaluation import test_inputs as test_inputs
 from .operators import AbstractOperator as AbstractOperator
 from .operators import DeepONet as DeepONet
 from .operators import FunctionOperator as FunctionOperator

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import jax
 import numpy as np
 
 from stablepdenet.config import Config
-from stablepdenet.evaluation import EvaluationRow, common_attack_errors, common_perturbation, predict, test_inputs
+from stablepdenet.evaluation import EvaluationRow, common_attack_errors, common_perturbation, evaluation_inputs, predict
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.problems import Problem
 from stablepdenet.report.figures import perturbation_figure, save_figure
@@ -33,7 +32,7 @@ def evaluate(
 
 def _figure(operators: dict[str, AbstractOperator], problem: Problem, key: jax.Array):  # type: ignore[no-untyped-def]
     """The first test input, clean and perturbed."""
-    clean = test_inputs(problem, 1)
+    clean = evaluation_inputs(problem, 1)
     attack = dataclasses.replace(problem.attack, eps=EVALUATION_EPS[0])
     perturbed = common_perturbation(operators["pi"], problem, clean, attack, key=key)
     settings = {"clean": clean, "perturbed": perturbed}
@@ -48,10 +47,3 @@ def _figure(operators: dict[str, AbstractOperator], problem: Problem, key: jax.A
         },
         input_label="source $f(x)$",
     )
-
-
-def table(rows: Sequence[EvaluationRow], methods: Sequence[str]) -> list[list[float]]:
-    """Errors by setting (clean, then rising eps) and method."""
-    settings = sorted({row["eps"] for row in rows})
-    value = {(row["eps"], row["method"]): float(row["value"]) for row in rows}
-    return [[value[eps, method] for method in methods] for eps in settings]

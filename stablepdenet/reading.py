@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,10 @@ def read_inputs(path: Path, size: int) -> Float[ndarray, "batch size"]:
         if path.suffix == ".npy":
             array = np.load(path, allow_pickle=False)
         else:
-            array = np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8")
+            with warnings.catch_warnings():
+                # An empty file is reported below, in one sentence.
+                warnings.simplefilter("ignore", UserWarning)
+                array = np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8")
     except OSError as error:
         raise InputError(f"Cannot read '{path}': {error.strerror or 'no array in it'}.") from None
     except (ValueError, EOFError, SyntaxError, MemoryError) as error:

@@ -69,9 +69,7 @@ def test_hammersley_is_the_radical_inverse_throughout() -> None:
 
 @pytest.mark.parametrize("box", [[(-1.0, 3.0)], [(0.0, 2.0), (-5.0, -4.0)], [(0.0, 1.0), (10.0, 10.5), (-1.0, 1.0)]])
 @pytest.mark.parametrize("num", [1, 2, 64, 1000])
-def test_hammersley_stays_strictly_inside_its_box_and_scales_with_it(
-    box: list[tuple[float, float]], num: int
-) -> None:
+def test_hammersley_stays_strictly_inside_its_box_and_scales_with_it(box: list[tuple[float, float]], num: int) -> None:
     actual = points.hammersley(num, box)
     assert actual.shape == (num, len(box)) and actual.dtype == np.float64
     unit = points.hammersley(num, [points.UNIT] * len(box))

@@ -4,9 +4,16 @@ from stablepdenet.evaluation.errors import (
     EvaluationRow,
     common_attack_errors,
     common_perturbation,
+    evaluation_inputs,
     predict,
     relative_l2,
-    test_inputs,
 )
 
-__all__ = ["EvaluationRow", "common_attack_errors", "common_perturbation", "predict", "relative_l2", "test_inputs"]
+__all__ = [
+    "EvaluationRow",
+    "common_attack_errors",
+    "common_perturbation",
+    "evaluation_inputs",
+    "predict",
+    "relative_l2",
+]

@@ -22,7 +22,7 @@ CHUNK = 200
 EvaluationRow = dict[str, str | float]
 
 
-def test_inputs(problem: Problem, num: int | None = None) -> Float[Array, "num m"]:
+def evaluation_inputs(problem: Problem, num: int | None = None) -> Float[Array, "num m"]:
     """The problem's test inputs; fewer than the paper's number are its first ones."""
     return problem.sample(problem.tests, key=jax.random.key(TEST_SEED))[:num]
 
@@ -75,7 +75,7 @@ def common_attack_errors(
 
     The reference is solved again for the perturbed inputs.
     """
-    clean = test_inputs(problem, num)
+    clean = evaluation_inputs(problem, num)
     settings = [("none", 0.0, clean)]
     for attack in attacks:
         settings.append(("common", attack.eps, common_perturbation(operators[source], problem, clean, attack, key=key)))

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from stablepdenet.errors import ConfigError
 from stablepdenet.operators import jets
 from stablepdenet.operators.jets import Derivative, Jet
 
@@ -34,6 +35,8 @@ class MLP(eqx.Module):
     layers: tuple[Dense, ...]
 
     def __init__(self, sizes: Sequence[int], *, key: PRNGKeyArray):
+        if len(sizes) < 3:
+            raise ConfigError(f"operator.depth = {len(sizes) - 1} must be at least 2: a network needs a hidden layer.")
         keys = jax.random.split(key, len(sizes) - 1)
         self.layers = tuple(Dense(*pair, key=k) for pair, k in zip(pairwise(sizes), keys, strict=True))
 

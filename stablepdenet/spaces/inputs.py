@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from numpy import ndarray
 
 from stablepdenet import hats
+from stablepdenet.errors import ConfigError
 from stablepdenet.spaces.base import AbstractFunctionSpace
 from stablepdenet.spaces.series import SineSeries
 
@@ -37,7 +38,8 @@ class AbstractInput(eqx.Module):
 
     @abstractmethod
     def radius(self, a: Float[Array, "batch m"]) -> Float[Array, " batch"]:
-        """The input's norm ||c||_2 = ||a||_{L2} that a relative budget refers to (eq:bl-l2-admissible-set)."""
+        """The input's norm that a relative budget refers to (eq:bl-l2-admissible-set): ||c||_2 of coefficients, which
+        is the function's L2 norm, and the discrete norm ||a||_{2,m} of sensor values, which approximates it."""
 
     @abstractmethod
     def modes(self, band: int) -> Float[ndarray, "band m"]:
@@ -93,6 +95,8 @@ class ModalInput(AbstractInput):
         return (a**2).sum(axis=-1) ** 0.5
 
     def modes(self, band: int) -> Float[ndarray, "band m"]:
+        if band > self.size:
+            raise ConfigError(f"A band of {band} modes exceeds the input's {self.size} coefficients: lower the band.")
         return np.eye(band, self.size)
 
     def describe(self) -> str:

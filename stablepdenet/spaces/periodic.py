@@ -18,7 +18,7 @@ class PeriodicGaussianField(AbstractFunctionSpace):
     sigma = 25^2, tau = 5, gamma = 4, the field is
 
         u(x) = sum_{k >= 1} s_k (xi_k cos 2 pi k x + zeta_k sin 2 pi k x),   xi_k, zeta_k ~ N(0, 1),
-        s_k = sqrt(2) sigma ((2 pi k)^2 + tau^2)^(-gamma / 2),               s_1 = 0.2125.
+        s_k = sqrt(2) sigma ((2 pi k)^2 + tau^2)^(-gamma / 2),               s_1 = 0.2126.
 
     The constant mode is left out, so every sample has mean zero.
     """

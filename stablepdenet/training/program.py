@@ -114,7 +114,7 @@ class Program:
             terms = method.terms(residual_map(operator, self.problem), self.problem, batch(state), state.lambda_sens)
             return terms.loss, terms
 
-        def step(_: int, carry: tuple[TrainState, Terms]) -> tuple[TrainState, Terms]:
+        def step(_: Int[Array, ""], carry: tuple[TrainState, Terms]) -> tuple[TrainState, Terms]:
             state, total = carry
             gradient, terms = jax.grad(objective, has_aux=True)(state.operator, state)
             updates, optimiser = self.optimiser.update(gradient, state.optimiser)

@@ -1,0 +1,98 @@
+"""The architecture, kept: imports go one way, files stay short, nothing unsafe is called."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "stablepdenet"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+# The way data goes: a stage imports from itself and from the stages before it.
+STAGES = [
+    "errors",
+    "hats",
+    "spaces",
+    "points",
+    "solvers",
+    "operators",
+    "attacks",
+    "problems",
+    "physics",
+    "config",
+    "methods",
+    "training",
+    "evaluation",
+    "report",
+    "reading",
+    "runs",
+    "doctor",
+    "demo",
+    "cli",
+    "__main__",
+]
+
+
+def _stage(path):
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def _imported(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == "stablepdenet":
+            yield from (alias.name for alias in node.names if alias.name != "__version__")
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("stablepdenet."):
+            yield node.module.split(".")[1]
+        elif isinstance(node, ast.Import):
+            yield from (a.name.split(".")[1] for a in node.names if a.name.startswith("stablepdenet."))
+
+
+def test_every_module_has_its_stage():
+    assert {_stage(path) for path in FILES} - {"__init__"} == set(STAGES)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_go_one_way(path):
+    if path == PACKAGE / "__init__.py":
+        assert not list(_imported(path))
+        return
+    here = STAGES.index(_stage(path))
+    later = [name for name in _imported(path) if STAGES.index(name) > here]
+    assert not later
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_files_are_short_and_documented(path):
+    source = path.read_text()
+    assert len(source.splitlines()) <= 300
+    assert ast.get_docstring(ast.parse(source))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_nothing_unsafe_is_called(path):
+    tree = ast.parse(path.read_text())
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    assert not names & {"eval", "exec", "compile"}
+    assert not modules & {"pickle", "cloudpickle", "joblib", "yaml", "marshal", "shelve"}
+
+
+def test_the_design_page_names_functions_that_exist():
+    page = (ROOT / "docs" / "design.md").read_text()
+    links = re.findall(r"`(stablepdenet/[\w/]+\.py)::(\w+)`", page)
+    assert len(links) > 20
+    for file, name in links:
+        tree = ast.parse((ROOT / file).read_text())
+        defined = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+        assert name in defined, f"{file}::{name}"
+
+
+def test_the_design_page_covers_every_definition_and_algorithm_that_is_code():
+    page = (ROOT / "docs" / "design.md").read_text()
+    docstrings = "\n".join(path.read_text() for path in FILES)
+    for label in re.findall(r"\b((?:eq|equ|alg):[\w-]+)", docstrings):
+        assert label in page, label

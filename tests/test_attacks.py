@@ -1,0 +1,414 @@
+"""Attacks: projections against a general-purpose optimiser, attacks against problems whose answer is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Array
+from scipy.optimize import minimize
+
+from stablepdenet.attacks import (
+    AbstractAdmissibleSet,
+    AbstractPGD,
+    Attacked,
+    PeriodicEndpoints,
+    PGDBandLimited,
+    PGDLinf,
+    Unrestricted,
+    ValueRange,
+)
+from stablepdenet.spaces import GaussianField, ModalInput, SensorInput, SineSeries
+
+MODAL = ModalInput(SineSeries())
+SENSORS = np.linspace(0, 1, 21)
+SENSOR = SensorInput(GaussianField(), SENSORS)
+KEY = jax.random.key(0)
+
+
+def runner(attack: AbstractPGD, objective: Callable[[Array], Array]) -> Callable[..., Attacked]:
+    """The attack as a function of (number of steps, inputs, key): one compilation serves them all."""
+    return jax.jit(lambda steps, a, key: eqx.tree_at(lambda x: x.steps, attack, steps)(objective, a, key=key))
+
+
+def attack_jitted(
+    attack: AbstractPGD, objective: Callable[[Array], Array], a: np.ndarray, key: Array = KEY
+) -> Attacked:
+    return jax.jit(lambda a, key: attack(objective, a, key=key))(jnp.asarray(a), key)
+
+
+def modal_inputs() -> np.ndarray:
+    """Inputs whose norms differ by a factor of a hundred."""
+    c = np.random.default_rng(0).normal(size=(3, 10))
+    return c / np.linalg.norm(c, axis=1, keepdims=True) * np.array([[0.1], [1.0], [10.0]])
+
+
+def sensor_inputs() -> np.ndarray:
+    """Smooth inputs in [0.5, 1.5], with equal ends."""
+    phases = np.array([[0.0], [0.2], [0.7]])
+    a = 1 + np.array([[0.5], [0.3], [0.1]]) * np.sin(2 * np.pi * (SENSORS + phases))
+    a[:, -1] = a[:, 0]
+    return a
+
+
+# ------------------------------------------------------------------------------------------------------ Projections
+
+
+def nearest(
+    target: np.ndarray, start: np.ndarray, bounds: list[tuple[float, float]] | None, constraints: list
+) -> np.ndarray:
+    """min ||d - target||^2 by sequential quadratic programming."""
+    result = minimize(
+        lambda d: np.sum((d - target) ** 2),
+        start,
+        jac=lambda d: 2 * (d - target),
+        bounds=bounds,
+        constraints=constraints,
+        method="SLSQP",
+        options={"ftol": 1e-13, "maxiter": 500},
+    )
+    assert result.status in (0, 8), result.message  # 8: rounding leaves no descent
+    return result.x
+
+
+ADMISSIBLE = [Unrestricted(), PeriodicEndpoints(), ValueRange(0.2), ValueRange(0.2, 0.9)]
+
+
+@pytest.mark.parametrize("admissible", ADMISSIBLE, ids=repr)
+def test_projection_is_the_nearest_admissible_perturbation(admissible: AbstractAdmissibleSet) -> None:
+    generator, eps = np.random.default_rng(1), 0.3
+    a = generator.uniform(0.2, 0.9, size=(8, 5))
+    a[:, -1] = a[:, 0]
+    a[0, 1] = 0.2  # on the boundary of the range
+    delta = generator.normal(size=(8, 5)) * np.geomspace(0.05, 2, 8)[:, None]  # from inside to far outside
+    with jax.enable_x64(True):
+        projected = admissible.project(jnp.asarray(delta), jnp.asarray(a), eps)
+        again = np.asarray(admissible.project(projected, jnp.asarray(a), eps))
+        projected = np.asarray(projected)
+    equal_ends = [{"type": "eq", "fun": lambda d: d[0] - d[-1], "jac": lambda d: np.array([1.0, 0, 0, 0, -1])}]
+    for row, clean, actual in zip(delta, a, projected, strict=True):
+        lower, upper = np.full(5, -eps), np.full(5, eps)
+        if isinstance(admissible, ValueRange):
+            lower, upper = np.maximum(lower, admissible.lower - clean), np.minimum(upper, admissible.upper - clean)
+        constraints = equal_ends if isinstance(admissible, PeriodicEndpoints) else []
+        expected = nearest(row, np.zeros(5), list(zip(lower, upper, strict=True)), constraints)
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)  # the optimiser's accuracy
+    assert np.any(projected != delta)
+    np.testing.assert_array_equal(again, projected)
+
+
+def test_ball_projection_is_the_nearest_point_of_the_ball() -> None:
+    generator = np.random.default_rng(2)
+    attack = PGDBandLimited(0.2, input=MODAL, band=4)
+    a = np.concatenate([modal_inputs(), modal_inputs()])
+    radius = 0.2 * np.linalg.norm(a, axis=1)
+    z = generator.normal(size=(6, 4))
+    z *= (radius * np.array([0.5, 3, 1.2, 20, 0.9, 2]) / np.linalg.norm(z, axis=1))[:, None]
+    with jax.enable_x64(True):
+        projected = attack.project(jnp.asarray(z), jnp.asarray(a))
+        again = np.asarray(attack.project(projected, jnp.asarray(a)))
+        projected = np.asarray(projected)
+    unit_ball = [{"type": "ineq", "fun": lambda d: 1 - d @ d, "jac": lambda d: -2 * d}]
+    for row, r, actual in zip(z, radius, projected, strict=True):
+        np.testing.assert_allclose(actual / r, nearest(row / r, np.zeros(4), None, unit_ball), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(projected[[0, 4]], z[[0, 4]], rtol=1e-15)  # inside, nothing moves
+    np.testing.assert_allclose(again, projected, rtol=1e-15)
+
+
+@pytest.mark.parametrize("admissible", [ValueRange(0.2), ValueRange(0.2, 0.9)], ids=repr)
+def test_shrinkage_is_the_largest_feasible_scale(admissible: ValueRange) -> None:
+    generator = np.random.default_rng(3)
+    a = generator.uniform(0.25, 0.85, size=(40, 6))
+    delta = generator.normal(size=(40, 6)) * np.geomspace(0.02, 20, 40)[:, None]
+    delta[::3, 2] = 0.0
+    delta[-1] = 0.0
+    a[5, 0], delta[5, 0] = 0.2, -1.0  # on the boundary and pushed out: nothing is feasible
+    a[6, 0], delta[6, 0] = 0.2, 0.1  # on the boundary and pushed in: it does not bind
+    with jax.enable_x64(True):
+        actual = np.asarray(admissible.shrinkage(jnp.asarray(delta), jnp.asarray(a)))[:, 0]
+
+    def feasible(s: float, i: int) -> bool:
+        return bool(np.all((admissible.lower <= a[i] + s * delta[i]) & (a[i] + s * delta[i] <= admissible.upper)))
+
+    for i in range(40):
+        low, high = 0.0, 1.0
+        if feasible(1.0, i):
+            low = 1.0
+        else:
+            for _ in range(60):
+                middle = (low + high) / 2
+                low, high = (middle, high) if feasible(middle, i) else (low, middle)
+        np.testing.assert_allclose(actual[i], low, rtol=0, atol=1e-14)
+    assert actual[5] == 0 and actual[-1] == 1 and 0 < np.sum(actual < 1) < 40
+
+
+def test_shrinkage_in_a_subspace_is_all_or_nothing() -> None:
+    delta = jnp.asarray([[1.0, 5.0, 1.0], [1.0, 5.0, 1.1], [0.0, 0.0, 0.0]])
+    np.testing.assert_array_equal(PeriodicEndpoints().shrinkage(delta, jnp.zeros((3, 3))), [[1], [0], [1]])
+    np.testing.assert_array_equal(Unrestricted().shrinkage(delta, jnp.zeros((3, 3))), [[1], [1], [1]])
+
+
+def test_snapping_lands_in_the_set_and_leaves_its_members_alone() -> None:
+    a = jnp.asarray(np.random.default_rng(4).normal(size=(5, 6)), jnp.float32)
+    np.testing.assert_array_equal(Unrestricted().snap(a), a)
+    periodic = np.asarray(PeriodicEndpoints().snap(a))
+    assert np.all(periodic[:, 0] == periodic[:, -1]) and np.array_equal(periodic[:, :-1], a[:, :-1])
+    ranged = np.asarray(ValueRange(-0.5, 0.7).snap(a))
+    np.testing.assert_array_equal(ranged, np.minimum(np.maximum(a, np.float32(-0.5)), np.float32(0.7)))
+    np.testing.assert_array_equal(ValueRange(-0.5).snap(a), np.maximum(a, np.float32(-0.5)))
+
+
+# ------------------------------------------------------------------------------------------------------- Invariants
+
+
+def wild(a: Array) -> Array:
+    """Rough, with gradients of the order of 10^8."""
+    generator = np.random.default_rng(5)
+    weights = jnp.asarray(generator.normal(size=(a.shape[1], 6)), a.dtype)
+    return 1e6 * jnp.sum(jnp.sin(40 * a @ weights), axis=1) + 1e5 * (a @ weights[:, 0]) ** 3
+
+
+EPS = 0.3
+BOUNDS = (0.45, 1.4)  # closer to the sensor inputs than a perturbation reaches
+INVARIANT = {
+    "linf": (PGDLinf(EPS), modal_inputs()),
+    "linf-periodic": (PGDLinf(EPS, PeriodicEndpoints()), sensor_inputs()),
+    "linf-range": (PGDLinf(EPS, ValueRange(*BOUNDS)), np.clip(sensor_inputs(), *BOUNDS)),
+    "l2": (PGDBandLimited(EPS, input=MODAL, band=4), modal_inputs()),
+    "l2-periodic": (PGDBandLimited(EPS, input=SENSOR, band=5, admissible=PeriodicEndpoints()), sensor_inputs()),
+    "l2-range": (
+        PGDBandLimited(EPS, input=SENSOR, band=5, admissible=ValueRange(*BOUNDS)),
+        np.clip(sensor_inputs(), 0.5, 1.3),
+    ),
+}
+
+
+def assert_within(attack: AbstractPGD, a: np.ndarray, attacked: Attacked) -> None:
+    """The ball and the admissible set, in the precision that the attack works in."""
+    inputs, delta = np.asarray(attacked.inputs), np.asarray(attacked.delta)
+    assert inputs.dtype == delta.dtype == np.float32
+    assert np.all(np.isfinite(inputs)) and np.all(np.isfinite(delta))
+    a, delta = a.astype(np.float32).astype(np.float64), delta.astype(np.float64)
+    # The snap may only remove rounding: a few units in the last place of numbers up to 10.
+    np.testing.assert_allclose(inputs, a + delta, rtol=0, atol=2e-6)
+    if isinstance(attack, PGDLinf):
+        assert np.abs(delta).max() <= np.float32(EPS)
+    else:
+        modes = attack.input.modes(attack.band)
+        beta = np.linalg.lstsq(modes.T, delta.T)[0].T
+        np.testing.assert_allclose(beta @ modes, delta, rtol=0, atol=1e-6)  # in the span of the modes
+        norm = np.sqrt((a**2).sum(axis=1) if attack.input is MODAL else (a**2).mean(axis=1))
+        assert np.all(np.linalg.norm(beta, axis=1) <= EPS * norm * (1 + 1e-6))  # float32 rounding of the norm
+    if isinstance(attack.admissible, PeriodicEndpoints):
+        assert np.array_equal(inputs[:, 0], inputs[:, -1])
+    if isinstance(attack.admissible, ValueRange):
+        assert inputs.min() >= np.float32(BOUNDS[0]) and inputs.max() <= np.float32(BOUNDS[1])
+
+
+@cache
+def wild_runner(name: str, random_start: bool) -> Callable[..., Attacked]:
+    return runner(replace(INVARIANT[name][0], random_start=random_start), wild)
+
+
+@pytest.mark.parametrize("random_start", [True, False])
+@pytest.mark.parametrize("name", INVARIANT)
+def test_no_objective_drives_an_attack_out_of_its_set(name: str, random_start: bool) -> None:
+    attack, a = INVARIANT[name]
+    for steps in (0, 1, 40):
+        attacked = wild_runner(name, random_start)(steps, jnp.asarray(a, jnp.float32), KEY)
+        assert_within(attack, a, attacked)
+        moved = np.any(np.asarray(attacked.delta) != 0)
+        assert moved == (random_start or steps > 0)
+
+
+def test_sensor_perturbations_are_small_in_l2() -> None:
+    a = INVARIANT["l2-periodic"][1]
+    delta = np.asarray(wild_runner("l2-periodic", True)(40, jnp.asarray(a, jnp.float32), KEY).delta, np.float64)
+    x = (np.arange(20_000) + 0.5) / 20_000
+    norms, sizes = (np.sqrt(np.mean((v @ SENSOR.matrix(x).T) ** 2, axis=1)) for v in (a, delta))
+    # The mean over m sensors stands for the integral: 1 / m = 5 % is its order of accuracy.
+    assert np.all(sizes <= EPS * norms * 1.05)
+    assert np.all(sizes >= 0.5 * EPS * norms)
+
+
+# ---------------------------------------------------------------------------------------------------- Known answers
+
+
+def test_linf_attack_on_a_linear_objective_finds_the_corner() -> None:
+    w = np.random.default_rng(6).normal(size=10)
+    a = modal_inputs().astype(np.float32)
+    for random_start in (True, False):
+        delta = attack_jitted(PGDLinf(0.05, random_start=random_start), lambda a: a @ w.astype(np.float32), a).delta
+        np.testing.assert_array_equal(delta, np.tile(np.float32(0.05) * np.sign(w).astype(np.float32), (3, 1)))
+
+
+def test_linf_attack_on_a_linear_objective_respects_the_admissible_set() -> None:
+    w = np.random.default_rng(7).normal(size=21)
+    w[0], w[-1] = -1.0, 0.3  # the ends pull apart; the first one is stronger
+    with jax.enable_x64(True):
+        a = sensor_inputs()
+        periodic = attack_jitted(PGDLinf(0.05, PeriodicEndpoints()), lambda a: a @ w, a).delta
+        ranged = attack_jitted(PGDLinf(0.3, ValueRange(*BOUNDS)), lambda a: a @ w, np.clip(a, *BOUNDS)).inputs
+    signs = np.sign(w)
+    # Between the ends only: there, sign steps of -1 and +1 cancel in the projection's mean.
+    np.testing.assert_allclose(np.asarray(periodic)[:, 1:-1], np.tile(0.05 * signs[1:-1], (3, 1)), rtol=1e-14)
+    expected = np.clip(np.clip(a, *BOUNDS) + 0.3 * signs, *BOUNDS)
+    np.testing.assert_allclose(ranged, expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("kind", ["modal", "sensor"])
+def test_l2_attack_on_a_linear_objective_goes_along_the_gradient_in_the_band(kind: str) -> None:
+    given, a = (MODAL, modal_inputs()) if kind == "modal" else (SENSOR, sensor_inputs() * [[0.1], [1], [10]])
+    w = np.random.default_rng(8).normal(size=a.shape[1])
+    modes = given.modes(4)
+    radius = 0.02 * np.sqrt((a**2).sum(axis=1) if kind == "modal" else (a**2).mean(axis=1))
+    best = radius[:, None] * (modes @ w / np.linalg.norm(modes @ w)) @ modes
+    with jax.enable_x64(True):
+        attack = PGDBandLimited(0.02, input=given, band=4)
+        straight = attack_jitted(replace(attack, random_start=False), lambda a: a @ w, a).delta
+        # From a random start the tangent of the angle shrinks by 1.1 per step: 1.1^-300 = 4e-13.
+        turned = attack_jitted(replace(attack, steps=300), lambda a: a @ w, a).delta
+    np.testing.assert_allclose(straight, best, rtol=0, atol=1e-10 * radius.max())
+    np.testing.assert_allclose(turned, best, rtol=0, atol=1e-10 * radius.max())
+
+
+def test_one_step_has_the_length_step_size_times_radius() -> None:
+    w = np.random.default_rng(9).normal(size=10)
+    with jax.enable_x64(True):
+        a = modal_inputs()
+        linf = PGDLinf(0.05, steps=1, step_size=0.25, random_start=False)
+        l2 = PGDBandLimited(0.02, input=MODAL, band=10, steps=1, step_size=0.25, random_start=False)
+        sign_step, step = (attack_jitted(attack, lambda a: a @ w, a).delta for attack in (linf, l2))
+    np.testing.assert_allclose(sign_step, np.tile(0.0125 * np.sign(w), (3, 1)), rtol=1e-14)
+    expected = 0.005 * np.linalg.norm(a, axis=1, keepdims=True) * w / np.linalg.norm(w)
+    np.testing.assert_allclose(step, expected, rtol=1e-9)  # eta_pgd = 1e-12 beside the gradient's norm
+
+
+@pytest.mark.parametrize("random_start", [True, False])
+def test_linf_attack_maximises_a_concave_objective_to_within_a_step(random_start: bool) -> None:
+    generator, eps = np.random.default_rng(10), 0.1
+    with jax.enable_x64(True):
+        a = generator.normal(size=(4, 10))
+        target, curvature = a + generator.uniform(-3 * eps, 3 * eps, size=(4, 10)), generator.uniform(0.5, 5, size=10)
+
+        def objective(a: Array) -> Array:
+            return -jnp.sum(curvature * (a - target) ** 2, axis=1)
+
+        attacked = attack_jitted(PGDLinf(eps, random_start=random_start), objective, a)
+    loss, clean = (np.sum(curvature * (np.asarray(b) - target) ** 2, axis=1) for b in (attacked.inputs, a))
+    best = np.clip(target - a, -eps, eps)
+    np.testing.assert_allclose(attacked.delta, best, rtol=0, atol=0.1 * eps * (1 + 1e-9))
+    assert np.all(loss < clean)
+
+
+@pytest.mark.parametrize("random_start", [True, False])
+def test_l2_attack_maximises_a_concave_objective_over_the_ball(random_start: bool) -> None:
+    generator = np.random.default_rng(11)
+    with jax.enable_x64(True):
+        a = modal_inputs()
+        target = a + np.linalg.norm(a, axis=1, keepdims=True) * generator.normal(size=(3, 10))  # far outside
+
+        def objective(a: Array) -> Array:
+            return -jnp.sum((a - target) ** 2, axis=1)
+
+        run = runner(PGDBandLimited(0.02, input=MODAL, band=4, random_start=random_start), objective)
+        inputs = np.asarray(run(40, jnp.asarray(a), KEY).inputs)
+        delta = np.asarray(run(300, jnp.asarray(a), KEY).delta)
+    loss, clean = (np.sum((b - target) ** 2, axis=1) for b in (inputs, a))
+    pull = np.where(np.arange(10) < 4, target - a, 0.0)
+    radius = 0.02 * np.linalg.norm(a, axis=1, keepdims=True)
+    best = radius * pull / np.linalg.norm(pull, axis=1, keepdims=True)
+    np.testing.assert_allclose(delta / radius, best / radius, rtol=0, atol=1e-9)
+    assert np.all(loss < clean)
+
+
+@pytest.mark.parametrize("kind", ["linf", "l2"])
+def test_attack_increases_a_quadratic_that_is_zero_at_the_clean_input(kind: str) -> None:
+    """A residual that the clean input satisfies: the attack must end above its random start."""
+    orthogonal = np.linalg.qr(np.random.default_rng(12).normal(size=(10, 10)))[0]
+    matrix = orthogonal * 0.5 ** np.arange(10)  # largest singular value 1, the next one 1/2
+    a = modal_inputs()
+
+    def objective(b: Array) -> Array:
+        return jnp.sum(((b - a) @ matrix) ** 2, axis=1)
+
+    with jax.enable_x64(True):
+        run = runner(PGDLinf(0.05) if kind == "linf" else PGDBandLimited(0.05, input=MODAL, band=10), objective)
+        start, middle, end = (
+            np.sum((np.asarray(run(steps, jnp.asarray(a), KEY).delta) @ matrix) ** 2, axis=1) for steps in (0, 40, 400)
+        )
+    assert np.all(start > 0) and np.all(start < middle) and np.all(middle <= end * (1 + 1e-12))
+    if kind == "l2":
+        # Normalised ascent is a power iteration: the second mode's share shrinks by (1 + 0.1 / 4) / 1.1 per step.
+        np.testing.assert_allclose(end, (0.05 * np.linalg.norm(a, axis=1)) ** 2, rtol=1e-9)
+
+
+# ---------------------------------------------------------------------------------------------------------- Starts
+
+
+@pytest.mark.parametrize("name", ["linf", "l2"])
+def test_random_starts_follow_the_key(name: str) -> None:
+    a = jnp.asarray(INVARIANT[name][1], jnp.float32)
+    first, same, other = (np.asarray(wild_runner(name, True)(0, a, jax.random.key(i)).delta) for i in (1, 1, 2))
+    assert first.tobytes() == same.tobytes()
+    assert np.all(np.any(first != other, axis=1))
+    assert not np.allclose(first[0] / np.linalg.norm(first[0]), first[1] / np.linalg.norm(first[1]), atol=0.01)
+
+
+def test_linf_start_fills_the_box_uniformly() -> None:
+    a = np.zeros((200, 100), np.float32)
+    delta = np.asarray(attack_jitted(PGDLinf(0.3, steps=0), wild, a).delta, np.float64) / 0.3
+    # Five standard errors for the moments 0 and 1/3 of the uniform law on (-1, 1): variances 1/3 and 4/45.
+    assert abs(delta.mean()) <= 5 * np.sqrt(1 / 3 / delta.size)
+    assert abs((delta**2).mean() - 1 / 3) <= 5 * np.sqrt(4 / 45 / delta.size)
+
+
+# ------------------------------------------------------------------------------------------------------- Edge cases
+
+
+@pytest.mark.parametrize("name", ["linf", "l2"])
+def test_zero_budget_means_no_perturbation(name: str) -> None:
+    attack, a = INVARIANT[name]
+    a = a.astype(np.float32)
+    attacked = attack_jitted(replace(attack, eps=0.0), wild, a)
+    assert np.all(np.asarray(attacked.delta) == 0)
+    np.testing.assert_array_equal(attacked.inputs, a)
+
+
+def test_zero_input_has_no_relative_budget() -> None:
+    a = np.where(np.arange(3)[:, None] == 1, 0.0, modal_inputs()).astype(np.float32)
+    delta = np.asarray(wild_runner("l2", True)(40, jnp.asarray(a), KEY).delta)
+    assert np.all(delta[1] == 0) and np.all(np.any(delta[[0, 2]] != 0, axis=1))
+
+
+def test_stationary_objective_leaves_the_start_alone() -> None:
+    a = modal_inputs().astype(np.float32)
+    for attack in (PGDLinf(EPS, random_start=False), PGDBandLimited(EPS, input=MODAL, band=4, random_start=False)):
+        assert np.all(np.asarray(attack_jitted(attack, lambda a: 0.0 * a.sum(axis=1), a).delta) == 0)
+
+
+def test_jit_changes_nothing() -> None:
+    attack = PGDBandLimited(0.05, input=MODAL, band=4)
+    with jax.enable_x64(True):
+        a = jnp.asarray(modal_inputs())
+        eager = attack(lambda a: jnp.sum(jnp.sin(a), axis=1), a, key=KEY)
+        jitted = attack_jitted(attack, lambda a: jnp.sum(jnp.sin(a), axis=1), a)
+    np.testing.assert_allclose(eager.delta, jitted.delta, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(eager.inputs, jitted.inputs, rtol=0, atol=1e-12)
+    assert np.any(np.asarray(eager.delta) != 0)
+
+
+@pytest.mark.parametrize("random_start", [True, False])
+@pytest.mark.parametrize("name", ["linf", "l2"])
+def test_inputs_of_a_batch_are_attacked_independently(name: str, random_start: bool) -> None:
+    a = jnp.asarray(modal_inputs(), jnp.float32)
+    others = a.at[0].mul(-2.0).at[2].add(0.5)
+    first, second = (np.asarray(wild_runner(name, random_start)(40, b, KEY).delta) for b in (a, others))
+    np.testing.assert_array_equal(first[1], second[1])
+    assert np.any(first[0] != second[0]) and np.any(first[2] != second[2])

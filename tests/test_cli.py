@@ -1,0 +1,224 @@
+"""The command line as a user meets it: what it prints, what it refuses, how it stops."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+TINY = [
+    "--set=operator.width=8",
+    "--set=training.steps=20",
+    "--set=training.warmup=10",
+    "--set=training.refresh=5",
+    "--set=training.checkpoint_every=10",
+    "--set=attack.steps=2",
+    "--set=problem.interior=10",
+]
+
+
+def stablepdenet(*arguments, **options):
+    command = [sys.executable, "-m", "stablepdenet", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A finished tiny run."""
+    folder = tmp_path_factory.mktemp("cli") / "run"
+    result = stablepdenet("train", "poisson", "--method", "stable", "--out", folder, "--json", *TINY)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["rows"][0]["metric"] == "relative_l2"
+    return folder
+
+
+@pytest.fixture
+def copy(run, tmp_path):
+    shutil.copytree(run, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_list_is_complete_and_readable_by_machine_and_man():
+    rows = json.loads(stablepdenet("list", "--json").stdout)
+    assert [row["problem"] for row in rows][:3] == ["heat", "poisson", "burgers"]
+    assert {b["name"] for b in rows[0]["blocks"]} == {"pde", "bc", "ic"}
+    text = stablepdenet("list").stdout
+    assert all(row["problem"] in text and row["equation"] in text for row in rows)
+
+
+def test_doctor_finds_nothing_wrong():
+    result = stablepdenet("doctor", "--json")
+    assert result.returncode == 0
+    assert json.loads(result.stdout)["problems"] == ""
+
+
+def test_a_run_stores_its_resolved_configuration_and_its_log(run):
+    config = json.loads((run / "config.json").read_text())
+    assert config["problem"] == {"name": "poisson", "interior": 10}
+    assert config["training"]["steps"] == 20
+    assert config["attack"]["eps"] == 0.05
+    header = (run / "log.csv").read_text().splitlines()[0].split(",")
+    assert {"step", "loss", "loss_pde", "loss_bc", "share"} <= set(header)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".csv"])
+def test_predict_solves_for_given_inputs(run, tmp_path, suffix):
+    inputs = np.linspace(0, 1, 200).reshape(2, 100)
+    file, output = tmp_path / f"a{suffix}", tmp_path / f"u{suffix}"
+    if suffix == ".npy":
+        np.save(file, inputs)
+    else:
+        np.savetxt(file, inputs, delimiter=",")
+    result = stablepdenet("predict", run, "--input", file, "--output", output, "--json")
+    assert result.returncode == 0, result.stderr
+    printed = np.array(json.loads(result.stdout)["u"])
+    stored = np.load(output) if suffix == ".npy" else np.loadtxt(output, delimiter=",", skiprows=1)[:, 1:].T
+    assert printed.shape == (2, 100)
+    assert np.allclose(stored, printed, atol=1e-6)
+    table = stablepdenet("predict", run, "--input", file).stdout.splitlines()
+    assert table[0] == "x,u_0,u_1"
+    assert np.allclose([float(v) for v in table[-1].split(",")], [1.0, *printed[:, -1]], atol=1e-6)
+
+
+def _refused(result, code, *words):
+    """One sentence on stderr that holds the words, nothing on stdout, the agreed exit code."""
+    assert result.returncode == code, (result.stdout, result.stderr)
+    assert result.stdout == ""
+    assert len(result.stderr.strip().splitlines()) == 1, result.stderr
+    assert all(word in result.stderr for word in words), result.stderr
+
+
+def test_an_unknown_problem_is_refused(tmp_path):
+    _refused(stablepdenet("train", "wave", "--out", tmp_path / "r"), 2, "wave", "heat")
+
+
+@pytest.mark.parametrize(
+    "setting, word",
+    [
+        ("attack.eps=-0.05", "attack.eps"),
+        ("attack.eps=nan", "attack.eps"),
+        ("training.steps=0", "training.steps"),
+        ("training.momentum=1", "training.momentum"),
+    ],
+)
+def test_a_bad_setting_is_refused_and_leaves_no_folder(tmp_path, setting, word):
+    _refused(stablepdenet("train", "heat", "--out", tmp_path / "r", "--set", setting), 2, word)
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_wrong_sensor_count_is_refused(run, tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros((2, 99)))
+    _refused(stablepdenet("predict", run, "--input", tmp_path / "a.npy"), 3, "(2, 99)", "100")
+
+
+def test_nan_in_the_input_is_refused_with_its_place(run, tmp_path):
+    inputs = np.zeros((3, 100))
+    inputs[1, 6] = np.nan
+    np.save(tmp_path / "a.npy", inputs)
+    _refused(stablepdenet("predict", run, "--input", tmp_path / "a.npy"), 3, "row 2, column 7")
+
+
+@pytest.mark.parametrize("content", [b"", b"hello,world\n", b"\x93NUMPY", b"1,2\n3\n", b"\x00" * 50])
+@pytest.mark.parametrize("name", ["a.npy", "a.csv"])
+def test_a_file_without_numbers_is_refused(run, tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    _refused(stablepdenet("predict", run, "--input", tmp_path / name), 3, name)
+
+
+def test_pickled_arrays_are_not_loaded(run, tmp_path):
+    np.save(tmp_path / "a.npy", np.array([{"x": 1}], dtype=object), allow_pickle=True)
+    _refused(stablepdenet("predict", run, "--input", tmp_path / "a.npy"), 3, "a.npy")
+
+
+def test_an_unwritable_folder_is_refused(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    _refused(stablepdenet("train", "poisson", "--out", tmp_path / "file" / "run", *TINY), 5, "file")
+
+
+def test_a_foreign_folder_is_refused(tmp_path):
+    _refused(stablepdenet("predict", tmp_path, "--input", "a.npy"), 4, "not a run folder")
+    _refused(stablepdenet("resume", tmp_path / "nowhere"), 4, "not a run folder")
+    (tmp_path / "config.json").write_text('{"some": "thing"}')
+    _refused(stablepdenet("resume", tmp_path), 4, "config.json")
+
+
+def test_a_truncated_checkpoint_is_refused(copy):
+    file = next(copy.glob("checkpoints/step-00000020/state.safetensors"))
+    file.write_bytes(file.read_bytes()[:100])
+    _refused(stablepdenet("resume", copy), 4, "damaged", "step-00000020")
+
+
+def test_a_foreign_checkpoint_is_refused(copy):
+    manifest = next(copy.glob("checkpoints/step-00000020/manifest.json"))
+    manifest.write_text("[]")
+    _refused(stablepdenet("resume", copy), 4, "step-00000020")
+
+
+def test_resuming_with_another_configuration_is_refused(copy):
+    arguments = ["train", "poisson", "--out", copy, *TINY, "--set=attack.eps=0.1"]
+    _refused(stablepdenet(*arguments, "--resume"), 2, "attack.eps", "0.05", "0.1")
+    _refused(stablepdenet(*arguments), 2, "--resume")
+
+
+def test_wrong_usage_is_one_sentence():
+    _refused(stablepdenet("train"), 2, "problem")
+    _refused(stablepdenet("train", "heat", "--method", "magic"), 2, "magic")
+    _refused(stablepdenet("fly"), 2, "fly")
+
+
+@pytest.mark.parametrize("signal_number, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_stopped_run_says_how_to_continue_and_ends_with_the_same_bytes(tmp_path, signal_number, code):
+    # Long enough that it cannot end before the signal comes.
+    settings = [
+        *TINY[:1],
+        *TINY[2:],
+        "--set=training.steps=20000",
+        "--set=training.log_every=50",
+        "--set=training.checkpoint_every=10000",
+    ]
+    folder = tmp_path / "cut"
+    command = [
+        sys.executable,
+        "-m",
+        "stablepdenet",
+        "train",
+        "poisson",
+        "--method",
+        "pi",
+        "--out",
+        str(folder),
+        *settings,
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (folder / "log.csv").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal_number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == code, errors
+    assert f"stablepdenet resume {folder}" in errors
+    assert stablepdenet("resume", folder).returncode == 0
+    whole = tmp_path / "whole"
+    assert stablepdenet("train", "poisson", "--method", "pi", "--out", whole, *settings).returncode == 0
+    name = "checkpoints/step-00020000/state.safetensors"
+    assert (folder / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_help_needs_neither_jax_nor_half_a_second():
+    best = min(_timed_help() for _ in range(3))
+    assert best < 0.6
+    code = "import sys, stablepdenet.cli; print('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
+
+
+def _timed_help():
+    began = time.perf_counter()
+    assert "train" in stablepdenet("--help", env={**os.environ, "NO_COLOR": "1"}).stdout
+    return time.perf_counter() - began
