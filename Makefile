@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 .PHONY: demo test lint bench-steps clean
 
 demo: $(VENV)/installed
-	$(BIN)/stablepdenet demo --out runs/demo --fresh
+	$(BIN)/stablepdenet demo --out runs/demo
 
 test: $(VENV)/installed-test
 	$(BIN)/python -m pytest

@@ -1,6 +1,6 @@
 """A PDE of your own in a page: advection-diffusion with its initial value as input, trained to be stable.
 
-python examples/own_pde.py            # about two minutes on one core
+Run it with `python examples/own_pde.py`: about two minutes on one core.
 """
 
 import argparse

@@ -64,8 +64,10 @@ def list_problems(as_json: Json = False) -> None:
 @app.command()
 def train(
     problem: Annotated[str, typer.Argument(help="A name from `stablepdenet list`.")],
-    method: Annotated[str, typer.Option(help="pi, adv, stable, or all (they share the warm-up).")] = "stable",
-    seed: Annotated[int, typer.Option(help="Decides every random number of the run.")] = 0,
+    method: Annotated[
+        str | None, typer.Option(help="pi, adv, stable (default), or all: they share the warm-up.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Decides every random number of the run. Default: 0.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder. Default: runs/PROBLEM-METHOD-SEED.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with the sections of `config.json`.")] = None,
     settings: Settings = None,
@@ -77,15 +79,11 @@ def train(
     from stablepdenet.runs import holds_run, resolve, start
 
     together = method == "all"
-    if method not in ("pi", "adv", "stable", "all"):
-        raise ConfigError(f"--method {method!r} must be one of pi, adv, stable, all.")
     changes = {**(read_toml(config) if config else {}), **parse_settings(settings or [])}
-    for flag, key in (("PROBLEM", "problem.name"), ("--method", "method.name"), ("--seed", "seed")):
-        if key in changes:
-            raise ConfigError(f"Give {flag} on the command line instead of the key '{key}'.")
-    changes |= {"seed": seed} | ({} if together else {"method.name": method})
+    changes |= {"seed": seed} if seed is not None else {}
+    changes |= {"method.name": method} if method and not together else {}
     setup, resolved = resolve(problem, changes)
-    folder = out or Path("runs") / f"{problem}-{method}-{seed}"
+    folder = out or Path("runs") / f"{problem}-{'all' if together else resolved.method.name}-{resolved.seed}"
     if holds_run(folder) and not resume:
         raise ConfigError(f"'{folder}' already holds a run: pass --resume to continue it, or choose another --out.")
     with _Reports() as reports:

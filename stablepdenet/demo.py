@@ -8,6 +8,8 @@ from pathlib import Path
 
 import jax
 import numpy as np
+from jaxtyping import PRNGKeyArray
+from matplotlib.figure import Figure
 
 from stablepdenet.config import Config
 from stablepdenet.evaluation import EvaluationRow, common_attack_errors, common_perturbation, evaluation_inputs, predict
@@ -30,7 +32,7 @@ def evaluate(
     return rows
 
 
-def _figure(operators: dict[str, AbstractOperator], problem: Problem, key: jax.Array):  # type: ignore[no-untyped-def]
+def _figure(operators: dict[str, AbstractOperator], problem: Problem, key: PRNGKeyArray) -> Figure:
     """The first test input, clean and perturbed."""
     clean = evaluation_inputs(problem, 1)
     attack = dataclasses.replace(problem.attack, eps=EVALUATION_EPS[0])

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from stablepdenet.config import Config, override
-from stablepdenet.errors import CheckpointError
+from stablepdenet.errors import CheckpointError, ConfigError
 from stablepdenet.methods import METHODS
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.problems import Problem, make_problem
-from stablepdenet.training import Program, Run, TrainState, train_in, train_suite
+from stablepdenet.training import Interrupted, Program, Run, TrainState, train_in, train_suite
 from stablepdenet.training.run import load_config, read_json, storage, write_json
 from stablepdenet.training.suite import NewReport
 
@@ -34,6 +34,9 @@ def configure(problem: Problem, changes: Mapping[str, Any] | None = None) -> Con
 def resolve(name: str, changes: Mapping[str, Any]) -> tuple[Problem, Config]:
     """The registered problem `name` with its `problem.*` options, and the configuration."""
     prefix = "problem."
+    if changes.get("problem.name", name) != name:
+        raise ConfigError(f"problem.name = {changes['problem.name']!r} is not the problem '{name}' that was asked for.")
+    changes = {key: value for key, value in changes.items() if key != "problem.name"}
     options = {key.removeprefix(prefix): value for key, value in changes.items() if key.startswith(prefix)}
     problem = make_problem(name, options)
     return problem, configure(problem, changes)
@@ -56,7 +59,11 @@ def start(
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / SUITE).exists():
             write_json(folder / SUITE, config.as_dict())
-    return train_suite(problem, config, folder=folder, new_report=new_report)
+    try:
+        return train_suite(problem, config, folder=folder, new_report=new_report)
+    except Interrupted as stop:
+        # What is to be resumed is the suite, not the one run of it that was under way.
+        raise Interrupted(stop.signal_number, folder) from None
 
 
 def resume(folder: Path, *, new_report: NewReport) -> tuple[Problem, dict[str, TrainState]]:

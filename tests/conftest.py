@@ -1,6 +1,10 @@
 """Every array that passes a function of the package is checked against its annotated shape while the tests run."""
 
+import os
 import tempfile
+
+# One thread for products: two test processes share two cores, and equal bytes are promised on one core.
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
 
 import jax
 from beartype import BeartypeConf, beartype

@@ -167,6 +167,19 @@ def test_resuming_with_another_configuration_is_refused(copy):
     _refused(stablepdenet(*arguments), 2, "--resume")
 
 
+def test_a_stored_configuration_is_a_configuration_file(run, tmp_path):
+    stored = json.loads((run / "config.json").read_text())
+    lines = [f"seed = {stored['seed']}"]
+    for section in ("problem", "training", "operator", "attack", "method"):
+        lines += [f"[{section}]", *(f"{key} = {json.dumps(value)}" for key, value in stored[section].items())]
+    (tmp_path / "c.toml").write_text("\n".join(lines))
+    result = stablepdenet("train", "poisson", "--config", tmp_path / "c.toml", "--out", tmp_path / "again")
+    assert result.returncode == 0, result.stderr
+    name = "checkpoints/step-00000020/state.safetensors"
+    assert (tmp_path / "again" / name).read_bytes() == (run / name).read_bytes()
+    _refused(stablepdenet("train", "heat", "--config", tmp_path / "c.toml", "--out", tmp_path / "x"), 2, "problem.name")
+
+
 def test_wrong_usage_is_one_sentence():
     _refused(stablepdenet("train"), 2, "problem")
     _refused(stablepdenet("train", "heat", "--method", "magic"), 2, "magic")

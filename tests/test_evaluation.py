@@ -41,7 +41,7 @@ def test_a_scaled_exact_operator_has_its_scale_as_error_under_every_perturbation
 
 
 def test_the_common_perturbation_maximises_the_clean_reference_discrepancy():
-    # For G = 2 S the discrepancy is ||S(a) + 2 S(delta)||: Green's function is positive, so for a > 0 delta = eps is best.
+    # For G = 2 S it is ||S(a) + 2 S(delta)||. Green's function is positive, so for a > 0 the best is delta = eps.
     problem = make_problem("poisson")
     a = jnp.ones((3, 100))
     perturbed = common_perturbation(_scaled(problem, 2.0), problem, a, problem.attack, key=jax.random.key(0))

@@ -65,7 +65,7 @@ class AbstractPGD(eqx.Module):
     def __call__(self, objective: Objective, a: Float[Array, "batch m"], *, key: PRNGKeyArray) -> Attacked:
         """Maximises `objective` (one value per input) over the admissible perturbations of each input."""
         alpha = self.step_size * self.radius(a)
-        # Through `snap`, the objective sees admissible inputs only, and entries that move together share their gradient.
+        # Through `snap` the objective sees admissible inputs only, and entries that move together share a gradient.
         gradient = jax.grad(lambda z: jnp.sum(objective(self.admissible.snap(a + self.perturbation(z)))))
         z = self.start(a, key=key)
         z = self.project(z if self.random_start else jnp.zeros_like(z), a)

@@ -1,0 +1,121 @@
+"""What a step costs, in ratios taken in one run on one pinned core, at the paper's sizes:
+
+    python benchmarks/steps.py            (or: make bench-steps)
+
+- products: the time of a PI step over the time of its matrix products alone. The products are read off the step's own
+  program (every `dot_general` of loss and gradient, with its shapes and layout) and run in one compiled loop.
+- stable: a StablePDENet step over a PI step.
+- refresh: a 40-iteration attack on a batch over a PI step.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import time
+
+# Before jax starts its threads: one core, and no thread pool for products.
+os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from stablepdenet.methods import Batch, Clean
+from stablepdenet.physics import residual_map
+from stablepdenet.problems import make_problem
+from stablepdenet.runs import configure
+from stablepdenet.training import Program
+
+BARS = {"products": 1.6, "stable": 1.5, "refresh": 12.0}
+
+
+def matrix_products(function, *arguments):
+    """Shapes and dimension numbers of every matrix product in `function`."""
+    found = []
+
+    def walk(jaxpr):
+        for equation in jaxpr.eqns:
+            if equation.primitive.name == "dot_general":
+                left, right = (variable.aval.shape for variable in equation.invars)
+                found.append((left, right, equation.params["dimension_numbers"]))
+            for parameter in equation.params.values():
+                if hasattr(parameter, "jaxpr"):
+                    walk(parameter.jaxpr)
+
+    walk(jax.make_jaxpr(function)(*arguments).jaxpr)
+    return found
+
+
+def products_alone(found):
+    """A compiled loop (n) -> outputs that does nothing but the products, n times over."""
+    rng = np.random.default_rng(0)
+    operands = [tuple(jnp.asarray(rng.normal(size=s), jnp.float32) for s in shapes[:2]) for shapes in found]
+
+    def once(operands):
+        return [jax.lax.dot_general(a, b, n) for (a, b), (_, _, n) in zip(operands, found, strict=True)]
+
+    def body(i, outputs):
+        # The barrier ties the operands to the counter, so the products cannot be moved out of the loop.
+        tied, _ = jax.lax.optimization_barrier((operands, i))
+        return once(tied)
+
+    return jax.jit(lambda n: jax.lax.fori_loop(0, n, body, once(operands)))
+
+
+def seconds(function, *arguments):
+    began = time.perf_counter()
+    jax.block_until_ready(function(*arguments))
+    return time.perf_counter() - began
+
+
+def measure(name, rounds, budget):
+    """Medians over rounds of the ratios, each taken within its round."""
+    problem = make_problem(name)
+    program = Program(problem, configure(problem, {"method.name": "stable"}))
+    functions, state = program.functions, program.initial()
+    batch = Batch(functions[: problem.batch], functions[: problem.batch])
+
+    def loss(operator):
+        return Clean().terms(residual_map(operator, problem), problem, batch, jnp.zeros(())).loss
+
+    products = products_alone(matrix_products(jax.grad(loss), state.operator))
+    state = state._replace(cache=program._refresh(state, functions), lambda_sens=jnp.asarray(1e-3))
+
+    def steps(piece, n):
+        return piece(state, functions, jnp.asarray(n))
+
+    for piece in (program._warm_up, program._defend):
+        seconds(steps, piece, 1)
+    seconds(products, 1)
+    seconds(program._refresh, state, functions)
+    n = max(3, int(budget / seconds(steps, program._warm_up, 1)))
+    rows = []
+    for _ in range(rounds):
+        pi = seconds(steps, program._warm_up, n) / n
+        alone = seconds(products, n) / n
+        stable = seconds(steps, program._defend, n) / n
+        refresh = seconds(program._refresh, state, functions)
+        rows.append({"pi_ms": 1e3 * pi, "products": pi / alone, "stable": stable / pi, "refresh": refresh / pi})
+    return {key: statistics.median(row[key] for row in rows) for key in rows[0]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--budget", type=float, default=0.5, help="seconds for each timed piece of a round")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    table = {n: measure(n, options.rounds, options.budget) for n in ("heat", "poisson", "burgers", "helmholtz")}
+    if options.json:
+        print(json.dumps(table, indent=1))
+        return
+    print(f"{'problem':10} {'PI step':>10}" + "".join(f"{key:>10}" for key in BARS))
+    for name, row in table.items():
+        print(f"{name:10} {row['pi_ms']:7.2f} ms" + "".join(f"{row[key]:10.2f}" for key in BARS))
+    print(f"{'at most':21}" + "".join(f"{bar:10.2f}" for bar in BARS.values()))
+
+
+if __name__ == "__main__":
+    main()
