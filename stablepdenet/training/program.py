@@ -73,7 +73,7 @@ class Program:
         """Clean steps, each on a fresh batch of the training functions."""
 
         def batch(state: TrainState) -> Batch:
-            clean = self._draw(state, functions)
+            clean = self._deal(state, functions)
             return Batch(clean, clean)
 
         return self._repeat(Clean(), batch, state, stop)
@@ -129,19 +129,23 @@ class Program:
         state, total = jax.lax.fori_loop(start, stop, step, (state, nothing))
         return state, jax.tree.map(lambda leaf: leaf / (stop - start), total)
 
-    def _draw(self, state: TrainState, functions: Array, number: Int[Array, ""] | int = 0) -> Float[Array, "batch m"]:
-        """A batch of training functions, without repetition."""
+    def _deal(self, state: TrainState, functions: Array, ahead: Int[Array, ""] | int = 0) -> Float[Array, "batch m"]:
+        """The batch of the current step, or of one `ahead`: each epoch deals out all training functions in a new order.
+
+        Dealing, unlike drawing each batch independently, lets the sampling noise of an epoch's batches cancel.
+        """
         size = self.config.training.batch
         if size == len(functions):
             return functions
-        key = _at(streams(state.key).batches, state.step, number)
-        return functions[jax.random.choice(key, len(functions), (size,), replace=False)]
+        epoch, slot = jnp.divmod(state.step + ahead, len(functions) // size)
+        order = jax.random.permutation(jax.random.fold_in(streams(state.key).batches, epoch), len(functions))
+        return functions[jax.lax.dynamic_slice_in_dim(order, slot * size, size)]
 
-    def _attacked(self, state: TrainState, functions: Array, number: Int[Array, ""]) -> Batch:
+    def _attacked(self, state: TrainState, functions: Array, ahead: Int[Array, ""]) -> Batch:
         """A batch and its physics attack (eq:training-attack). The trunk is evaluated once: parameters are frozen."""
-        clean = self._draw(state, functions, number)
+        clean = self._deal(state, functions, ahead)
         residuals = residual_map(state.operator, self.problem)
-        key = _at(streams(state.key).attacks, state.step, number)
+        key = jax.random.fold_in(jax.random.fold_in(streams(state.key).attacks, state.step), ahead)
         return Batch(clean, self.attack(lambda a: physics_loss(residuals(a), self.problem), clean, key=key).inputs)
 
 
@@ -155,7 +159,3 @@ def make_operator(problem: Problem, config: Config, *, key: PRNGKeyArray) -> Abs
     """The untrained operator that the configuration names."""
     sizes = {"width": config.operator.width, "depth": config.operator.depth}
     return OPERATORS[config.operator.kind](problem.input.size, len(problem.coordinates), **sizes, key=key)
-
-
-def _at(key: PRNGKeyArray, step: Int[Array, ""], number: Int[Array, ""] | int) -> PRNGKeyArray:
-    return jax.random.fold_in(jax.random.fold_in(key, step), number)
