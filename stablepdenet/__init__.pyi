@@ -16,6 +16,7 @@ from .problems import Block as Block
 from .problems import LinearReference as LinearReference
 from .problems import Problem as Problem
 from .problems import make_problem as make_problem
+from .problems import periodic_residual as periodic_residual
 from .runs import configure as configure
 from .runs import load_operator as load_operator
 from .spaces import GaussianField as GaussianField
@@ -25,6 +26,7 @@ from .spaces import PowerSeries as PowerSeries
 from .spaces import SensorInput as SensorInput
 from .spaces import SineSeries as SineSeries
 from .training import train as train
+from .training import train_in as train_in
 from .training import train_suite as train_suite
 
 __version__: str

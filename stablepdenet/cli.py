@@ -122,10 +122,10 @@ def predict(
     if output and output.suffix not in (".npy", ".csv"):
         raise ConfigError(f"--output '{output}' must end in .npy or .csv.")
     problem, operator = load_operator(folder)
-    u = solve(operator, problem, jnp.asarray(read_inputs(inputs, problem.input.size), jnp.float32))
+    u = solve(operator, problem, jnp.asarray(read_inputs(inputs, problem.input.size)))
     header = ",".join([*problem.coordinates, *(f"u_{i}" for i in range(len(u)))])
     table = np.column_stack([problem.grid, u.T])
-    with storage(output.parent if output else Path()):
+    with storage(output or Path(), "--output"):
         if output and output.suffix == ".npy":
             np.save(output, u.reshape(len(u), *map(len, problem.axes)))
         elif output:

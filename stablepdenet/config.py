@@ -16,9 +16,10 @@ from stablepdenet.errors import ConfigError
 Value = bool | int | float | str
 
 
-def _number(default: Any, *, low: float, high: float = math.inf, exclusive: bool = False) -> Any:
-    """A numeric field with its range; `exclusive` leaves both ends out."""
-    return field(default=default, metadata={"low": low, "high": high, "exclusive": exclusive})
+def _number(default: Any, *, low: float, high: float | None = None, exclusive: bool = False) -> Any:
+    """A numeric field with its range; `exclusive` leaves both ends out. Whole numbers fit the compiled loops' int32."""
+    largest = 2**31 - 1 if isinstance(default, int) else math.inf
+    return field(default=default, metadata={"low": low, "high": high or largest, "exclusive": exclusive})
 
 
 def _choice(default: str, *options: str) -> Any:
@@ -141,10 +142,18 @@ def override(config: Config, changes: Mapping[str, Any]) -> Config:
             edits[section][name] = check(type(sections[section]), name, value, key)
     changed = {name: dataclasses.replace(sections[name], **edit) for name, edit in edits.items()}
     result = dataclasses.replace(config, problem=problem, seed=seed, **changed)
-    if result.training.batch > result.training.functions:
+    training = result.training
+    if result.method.name != "pi" and training.warmup >= training.steps:
         raise ConfigError(
-            f"training.batch = {result.training.batch} is larger than training.functions = "
-            f"{result.training.functions}: lower the batch or draw more functions."
+            f"training.warmup = {training.warmup} leaves no defence steps before training.steps = {training.steps}: "
+            "lower it, or train the method pi."
+        )
+    if result.method.name != "pi" and not result.attack.steps and not result.attack.random_start:
+        raise ConfigError("attack.steps = 0 with attack.random_start = false is no attack: raise attack.steps.")
+    if training.batch > training.functions:
+        raise ConfigError(
+            f"training.batch = {training.batch} is larger than training.functions = {training.functions}: lower "
+            "the batch or draw more functions."
         )
     return result
 
@@ -162,11 +171,12 @@ def check(owner: type, name: str, value: Any, key: str) -> Any:
         return value
     whole = spec.type == "int"
     low, high, exclusive = (spec.metadata[k] for k in ("low", "high", "exclusive"))
-    good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    good = good and (not whole or value == int(value))
-    if not good or not (low < value < high if exclusive else low <= value <= high):
+    good = isinstance(value, int | float) and not isinstance(value, bool)
+    # The range first: it refuses nan, infinities, and whole numbers too long for a float.
+    good = good and (low < value < high if exclusive else low <= value <= high)
+    if not good or (whole and value != int(value)):
         lower = f"{'above' if exclusive else 'at least'} {low:g}"
-        upper = "" if high == math.inf else f" and {'below' if exclusive else 'at most'} {high:g}"
+        upper = "" if high == math.inf else f" and {'below' if exclusive else 'at most'} {high}"
         raise ConfigError(f"{key} = {value!r} must be a {'whole' if whole else 'finite'} number {lower}{upper}.")
     return int(value) if whole else float(value)
 

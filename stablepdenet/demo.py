@@ -16,6 +16,8 @@ from stablepdenet.evaluation import EvaluationRow, common_attack_errors, common_
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.problems import Problem
 from stablepdenet.report.figures import perturbation_figure, save_figure
+from stablepdenet.training.run import storage
+from stablepdenet.training.state import streams
 
 EVALUATION_EPS = (0.05, 0.10)
 
@@ -25,10 +27,11 @@ def evaluate(
 ) -> list[EvaluationRow]:
     """Attacks the operators, writes `errors.json` and the figure below `out`, and returns the rows."""
     attacks = [dataclasses.replace(problem.attack, eps=eps) for eps in EVALUATION_EPS]
-    key = jax.random.key(config.seed)
+    key = streams(jax.random.key(config.seed)).evaluation
     rows = common_attack_errors(operators, problem, attacks, key=key)
-    (out / "errors.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    save_figure(_figure(operators, problem, key), out / "poisson.png")
+    with storage(out):
+        (out / "errors.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        save_figure(_figure(operators, problem, key), out / "poisson.png")
     return rows
 
 

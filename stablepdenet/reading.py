@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from stablepdenet.errors import InputError
 
 
 def read_inputs(path: Path, size: int) -> Float[ndarray, "batch size"]:
-    """Inputs from a .npy or .csv file: one row of `size` finite numbers per input."""
+    """Inputs from a .npy or .csv file: one row of `size` finite numbers per input, as float32."""
     if path.suffix not in (".npy", ".csv"):
         raise InputError(f"'{path}' must end in .npy or .csv.")
     try:
@@ -26,12 +27,13 @@ def read_inputs(path: Path, size: int) -> Float[ndarray, "batch size"]:
                 array = np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8")
     except OSError as error:
         raise InputError(f"Cannot read '{path}': {error.strerror or 'no array in it'}.") from None
-    except (ValueError, EOFError, SyntaxError, MemoryError) as error:
+    except (ValueError, EOFError, SyntaxError, MemoryError, zipfile.BadZipFile) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"'{path}' does not hold plain numbers: {reason.rstrip('.')}.") from None
     if not isinstance(array, ndarray) or array.dtype.kind not in "fiu":
         raise InputError(f"'{path}' does not hold plain numbers: store a float array.")
-    rows = np.atleast_2d(np.asarray(array, np.float64))
+    with np.errstate(over="ignore"):
+        rows = np.atleast_2d(array.astype(np.float32))
     if rows.ndim != 2 or rows.shape[1] != size or not len(rows):
         raise InputError(
             f"'{path}' holds an array of shape {array.shape}: this model needs rows of {size} values each."

@@ -10,12 +10,12 @@ from stablepdenet.config import Config, override
 from stablepdenet.errors import CheckpointError, ConfigError
 from stablepdenet.methods import METHODS
 from stablepdenet.operators import AbstractOperator
-from stablepdenet.problems import Problem, make_problem
+from stablepdenet.problems import Problem, complete_options, make_problem
 from stablepdenet.training import Interrupted, Program, Run, TrainState, train_in, train_suite
 from stablepdenet.training.run import load_config, read_json, storage, write_json
 from stablepdenet.training.suite import NewReport
 
-SUITE = "suite.json"
+SINGLE, SUITE = "config.json", "suite.json"
 
 
 def configure(problem: Problem, changes: Mapping[str, Any] | None = None) -> Config:
@@ -32,26 +32,29 @@ def configure(problem: Problem, changes: Mapping[str, Any] | None = None) -> Con
 
 
 def resolve(name: str, changes: Mapping[str, Any]) -> tuple[Problem, Config]:
-    """The registered problem `name` with its `problem.*` options, and the configuration."""
-    prefix = "problem."
+    """The registered problem `name` with its `problem.*` options, and the configuration with all of them in it."""
     if changes.get("problem.name", name) != name:
         raise ConfigError(f"problem.name = {changes['problem.name']!r} is not the problem '{name}' that was asked for.")
-    changes = {key: value for key, value in changes.items() if key != "problem.name"}
-    options = {key.removeprefix(prefix): value for key, value in changes.items() if key.startswith(prefix)}
+    prefix = "problem."
+    given = {key.removeprefix(prefix): value for key, value in changes.items() if key.startswith(prefix)}
+    options = complete_options(name, {key: value for key, value in given.items() if key != "name"})
+    others = {key: value for key, value in changes.items() if not key.startswith(prefix)}
     problem = make_problem(name, options)
-    return problem, configure(problem, changes)
+    return problem, configure(problem, {**others, **{f"{prefix}{key}": value for key, value in options.items()}})
 
 
 def problem_of(config: Config) -> Problem:
     """The registered problem that a stored configuration names."""
-    options = {key: value for key, value in config.problem.items() if key != "name"}
-    return make_problem(str(config.problem["name"]), options)  # type: ignore[arg-type]
+    return make_problem(str(config.problem["name"]), {k: v for k, v in config.problem.items() if k != "name"})
 
 
 def start(
     problem: Problem, config: Config, folder: Path, *, together: bool, new_report: NewReport
 ) -> dict[str, TrainState]:
     """Trains the configured method, or all three `together`, in `folder`; continues what is unfinished there."""
+    if (folder / (SINGLE if together else SUITE)).exists():
+        there = "a single run" if together else "the three methods"
+        raise ConfigError(f"'{folder}' holds {there}, which is not what is asked for: choose another --out.")
     if not together:
         name = config.method.name
         return {name: train_in(folder, problem, config, report=new_report(name, config))}
@@ -76,18 +79,18 @@ def resume(folder: Path, *, new_report: NewReport) -> tuple[Problem, dict[str, T
 
 def holds_run(folder: Path) -> bool:
     """Whether a training was started in `folder`."""
-    return (folder / "config.json").exists() or (folder / SUITE).exists()
+    return (folder / SINGLE).exists() or (folder / SUITE).exists()
 
 
-def load_operator(folder: Path | str) -> tuple[Problem, AbstractOperator]:
-    """The problem and the newest trained operator of a run folder."""
+def load_operator(folder: Path | str, problem: Problem | None = None) -> tuple[Problem, AbstractOperator]:
+    """The problem and the newest trained operator of a run folder; give the `problem` if it is one of your own."""
     folder = Path(folder)
     if (folder / SUITE).exists():
         raise CheckpointError(
             f"'{folder}' holds several runs: give one of {', '.join(str(folder / name) for name in METHODS)}."
         )
     run = Run.open(folder)
-    problem = problem_of(run.config)
+    problem = problem or problem_of(run.config)
     state = run.latest(Program(problem, run.config).initial())
     if state is None:
         raise CheckpointError(f"'{folder}' has no checkpoint yet: continue it with `stablepdenet resume {folder}`.")

@@ -77,8 +77,11 @@ def test_nothing_unsafe_is_called(path):
     tree = ast.parse(path.read_text())
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    modules |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    pickling = [node for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "allow_pickle"]
     assert not names & {"eval", "exec", "compile"}
     assert not modules & {"pickle", "cloudpickle", "joblib", "yaml", "marshal", "shelve"}
+    assert all(isinstance(node.value, ast.Constant) and node.value.value is False for node in pickling)
 
 
 def test_the_design_page_names_functions_that_exist():
@@ -91,8 +94,60 @@ def test_the_design_page_names_functions_that_exist():
         assert name in defined, f"{file}::{name}"
 
 
-def test_the_design_page_covers_every_definition_and_algorithm_that_is_code():
+# Every label of the paper's numbered equations and algorithms.
+LABELS = [
+    "eq:abstract-pde",
+    "eq:residual-blocks",
+    "eq:deeponet",
+    "eq:block-residual",
+    "eq:block-discrete-l2",
+    "eq:physics-loss",
+    "equ:possion_1d",
+    "eq:training-attack",
+    "eq:linf-admissible-set",
+    "eq:pgd-attack-linf",
+    "eq:bl-l2-admissible-set",
+    "eq:pgd-attack-bl-l2",
+    "eq:adv-objective",
+    "eq:normalized-discrete-l2",
+    "eq:sampled-residual-response",
+    "eq:increment-loss",
+    "eq:stable-objective",
+    "eq:lambda-calibration",
+    "eq:naive-robustness",
+    "eq:response-consistency",
+    "eq:error-operator",
+    "eq:response-decomposition",
+    "eq:true_stability",
+    "eq:learned-lipschitz",
+    "eq:linear-pde",
+    "eq:linear-error-bound",
+    "eq:nonlinear_inverse_stability",
+    "eq:nonlinear_jacobian_lipschitz",
+    "eq:error_tube",
+    "eq:nonlinear_tube_condition",
+    "eq:nonlinear_residual_to_error",
+    "eq:nonlinear_residual_sensitivity_bound",
+    "eq:nonlinear_residual_lipschitz",
+    "eq:nonlinear_error_lipschitz",
+    "eq:nonlinear_error_constant",
+    "eq:nonlinear_learned_operator_stability",
+    "alg:stable_attack",
+    "alg:stable_train",
+    "eq:test-attack",
+    "eq:heat_initial",
+    "eq:helmholtz",
+    "eq:helmholtz_exact_sine",
+    "eq:helmholtz-coefficient-norm",
+    "eq:exact-response",
+    "eq:helmholtz_nearresonant_kappa",
+    "eq:helmholtz_nearresonant_bc_weight",
+    "eq:helm-l2-constant",
+    "eq:helmholtz_nearresonant_gain",
+]
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_the_design_page_covers_every_definition_and_algorithm_of_the_paper(label):
     page = (ROOT / "docs" / "design.md").read_text()
-    docstrings = "\n".join(path.read_text() for path in FILES)
-    for label in re.findall(r"\b((?:eq|equ|alg):[\w-]+)", docstrings):
-        assert label in page, label
+    assert re.search(rf"(?<![\w-]){re.escape(label)}(?![\w-])", page)

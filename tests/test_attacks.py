@@ -158,7 +158,8 @@ def test_snapping_lands_in_the_set_and_leaves_its_members_alone() -> None:
     a = jnp.asarray(np.random.default_rng(4).normal(size=(5, 6)), jnp.float32)
     np.testing.assert_array_equal(Unrestricted().snap(a), a)
     periodic = np.asarray(PeriodicEndpoints().snap(a))
-    assert np.all(periodic[:, 0] == periodic[:, -1]) and np.array_equal(periodic[:, :-1], a[:, :-1])
+    assert np.all(periodic[:, 0] == periodic[:, -1]) and np.array_equal(periodic[:, 1:-1], a[:, 1:-1])
+    np.testing.assert_array_equal(PeriodicEndpoints().snap(jnp.asarray(periodic)), periodic)
     ranged = np.asarray(ValueRange(-0.5, 0.7).snap(a))
     np.testing.assert_array_equal(ranged, np.minimum(np.maximum(a, np.float32(-0.5)), np.float32(0.7)))
     np.testing.assert_array_equal(ValueRange(-0.5).snap(a), np.maximum(a, np.float32(-0.5)))
@@ -256,10 +257,19 @@ def test_linf_attack_on_a_linear_objective_respects_the_admissible_set() -> None
         periodic = attack_jitted(PGDLinf(0.05, PeriodicEndpoints()), lambda a: a @ w, a).delta
         ranged = attack_jitted(PGDLinf(0.3, ValueRange(*BOUNDS)), lambda a: a @ w, np.clip(a, *BOUNDS)).inputs
     signs = np.sign(w)
-    # Between the ends only: there, sign steps of -1 and +1 cancel in the projection's mean.
-    np.testing.assert_allclose(np.asarray(periodic)[:, 1:-1], np.tile(0.05 * signs[1:-1], (3, 1)), rtol=1e-14)
+    expected = np.where([i in (0, 20) for i in range(21)], -1.0, signs)
+    np.testing.assert_allclose(np.asarray(periodic), np.tile(0.05 * expected, (3, 1)), rtol=1e-14)
     expected = np.clip(np.clip(a, *BOUNDS) + 0.3 * signs, *BOUNDS)
     np.testing.assert_allclose(ranged, expected, rtol=1e-14)
+
+
+def test_a_step_moves_equal_ends_as_far_as_any_other_sensor() -> None:
+    w = np.ones(21)
+    w[-1] = 0.0  # the ends move together, so the pull on one is the pull on both
+    with jax.enable_x64(True):
+        attack = PGDLinf(1.0, PeriodicEndpoints(), steps=1, random_start=False)
+        delta = attack_jitted(attack, lambda a: a @ w, sensor_inputs()).delta
+    np.testing.assert_allclose(delta, 0.1, rtol=1e-14)
 
 
 @pytest.mark.parametrize("kind", ["modal", "sensor"])

@@ -61,7 +61,7 @@ def test_doctor_finds_nothing_wrong():
 
 def test_a_run_stores_its_resolved_configuration_and_its_log(run):
     config = json.loads((run / "config.json").read_text())
-    assert config["problem"] == {"name": "poisson", "interior": 10}
+    assert config["problem"] == {"name": "poisson", "interior": 10, "sensors": 100}
     assert config["training"]["steps"] == 20
     assert config["attack"]["eps"] == 0.05
     header = (run / "log.csv").read_text().splitlines()[0].split(",")
@@ -106,6 +106,8 @@ def test_an_unknown_problem_is_refused(tmp_path):
         ("attack.eps=nan", "attack.eps"),
         ("training.steps=0", "training.steps"),
         ("training.momentum=1", "training.momentum"),
+        ("training.warmup=50000", "training.warmup"),
+        ("training.steps=" + "9" * 400, "training.steps"),
     ],
 )
 def test_a_bad_setting_is_refused_and_leaves_no_folder(tmp_path, setting, word):
@@ -125,7 +127,7 @@ def test_nan_in_the_input_is_refused_with_its_place(run, tmp_path):
     _refused(stablepdenet("predict", run, "--input", tmp_path / "a.npy"), 3, "row 2, column 7")
 
 
-@pytest.mark.parametrize("content", [b"", b"hello,world\n", b"\x93NUMPY", b"1,2\n3\n", b"\x00" * 50])
+@pytest.mark.parametrize("content", [b"", b"hello,world\n", b"\x93NUMPY", b"1,2\n3\n", b"\x00" * 50, b"PK\x03\x04"])
 @pytest.mark.parametrize("name", ["a.npy", "a.csv"])
 def test_a_file_without_numbers_is_refused(run, tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
@@ -178,6 +180,28 @@ def test_a_stored_configuration_is_a_configuration_file(run, tmp_path):
     name = "checkpoints/step-00000020/state.safetensors"
     assert (tmp_path / "again" / name).read_bytes() == (run / name).read_bytes()
     _refused(stablepdenet("train", "heat", "--config", tmp_path / "c.toml", "--out", tmp_path / "x"), 2, "problem.name")
+
+
+def test_all_methods_are_trained_resumed_and_kept_apart(tmp_path):
+    folder = tmp_path / "all"
+    result = stablepdenet("train", "poisson", "--method", "all", "--out", folder, "--json", *TINY)
+    assert [row["method"] for row in json.loads(result.stdout)["rows"]] == ["pi", "adv", "stable"]
+    logs = [(folder / name / "log.csv").read_text().splitlines() for name in ("pi", "stable")]
+    assert [line.split(",")[0] for line in logs[0]] == ["step", "10", "20"]
+    assert logs[0][1] == logs[1][1]
+    shutil.rmtree(folder / "stable")
+    assert stablepdenet("resume", folder, "--json").stdout == result.stdout
+    np.save(tmp_path / "a.npy", np.zeros(100))
+    assert stablepdenet("predict", folder / "stable", "--input", tmp_path / "a.npy").returncode == 0
+    _refused(stablepdenet("predict", folder, "--input", tmp_path / "a.npy"), 4, "several runs")
+    _refused(stablepdenet("train", "poisson", "--out", folder, "--resume", *TINY), 2, "three methods")
+
+
+def test_the_demo_prints_its_table_beside_the_papers(tmp_path):
+    result = stablepdenet("demo", "--steps", 20, "--out", tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert all(number in result.stdout for number in ("0.0149", "7.9080", "clean", "eps = 0.10", "StablePDENet"))
+    assert (tmp_path / "poisson.png").stat().st_size > 10_000
 
 
 def test_wrong_usage_is_one_sentence():

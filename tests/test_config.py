@@ -31,9 +31,15 @@ def test_defaults_are_the_papers():
     assert {key: flat[key] for key in expected} == expected
 
 
+def test_a_defence_without_an_attack_is_refused():
+    with pytest.raises(ConfigError, match=r"attack\.steps = 0"):
+        override(BASE, {"attack.steps": 0, "attack.random_start": False})
+    override(BASE, {"attack.steps": 0, "attack.random_start": False, "method.name": "pi"})
+
+
 def test_later_sources_win(tmp_path):
     file = tmp_path / "c.toml"
-    file.write_text("seed = 3\n[training]\nsteps = 10\nbatch = 7\n[attack]\neps = 0.2\n")
+    file.write_text("seed = 3\n[training]\nsteps = 6000\nbatch = 7\n[attack]\neps = 0.2\n")
     config = override(BASE, {**read_toml(file), **parse_settings(["training.steps=2e4", "method.name=adv"])})
     assert (config.seed, config.training.steps, config.training.batch) == (3, 20_000, 7)
     assert (config.attack.eps, config.method.name) == (0.2, "adv")
@@ -71,6 +77,7 @@ def test_settings_are_read_as_toml_values_or_text():
         ("method.name=magic", "method.name = 'magic'"),
         ("operator.depth=1", "operator.depth"),
         ("operator.width=[1]", "operator.width"),
+        ("training.warmup=50000", "training.warmup = 50000"),
         ("seed=-1", "seed = -1"),
         ("training.steps", "section.key=value"),
         ("=5", "section.key=value"),

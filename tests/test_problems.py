@@ -217,6 +217,8 @@ def test_a_block_that_cannot_be_evaluated_is_refused_by_name(block, word):
         ("heat", {"interior": 10.5}, "problem.interior"),
         ("heat", {"alpha": float("nan")}, "problem.alpha"),
         ("helmholtz", {"kappa": 3 * np.pi}, "problem.kappa"),
+        ("helmholtz", {"kappa": 11 * np.pi}, "problem.kappa"),
+        ("burgers", {"interior": True}, "problem.interior"),
         ("helmholtz-3.5pi", {"kappa": 2.0}, "problem.kappa"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import shutil
 
@@ -114,6 +115,19 @@ def test_an_interrupted_suite_continues_to_the_same_bytes(tmp_path):
     assert all(same(whole[name], resumed[name]) for name in whole)
 
 
+def test_each_epoch_deals_out_every_training_function_once():
+    problem, config = setup()
+    program = Program(problem, config)
+    state = program.initial()
+    rows = {tuple(row): i for i, row in enumerate(np.asarray(program.functions).tolist())}
+    epochs = []
+    for epoch in range(2):
+        batches = [program._deal(state, program.functions, 3 * epoch + slot) for slot in range(3)]
+        epochs.append([rows[tuple(row)] for batch in batches for row in np.asarray(batch).tolist()])
+    assert sorted(epochs[0]) == sorted(epochs[1]) == list(range(30))
+    assert epochs[0] != epochs[1]
+
+
 def test_the_cache_is_refreshed_every_m_steps_and_only_then():
     problem, config = setup(method__name="stable")
     program = Program(problem, config)
@@ -158,6 +172,15 @@ def test_lambda_is_calibrated_at_the_end_of_the_warmup_and_then_fixed():
     assert np.isclose(state.lambda_sens, 0.1 / 0.9 * physics / quotient, rtol=1e-4)
     later, _ = program.advance(state, 30)
     assert later.lambda_sens == state.lambda_sens
+
+
+def test_a_run_of_an_own_problem_is_kept_and_loaded(tmp_path):
+    problem, config = setup(method__name="pi")
+    own = dataclasses.replace(problem, name="my own")
+    config = configure(own, {**SMALL, "method.name": "pi"})
+    state = train_in(tmp_path, own, config)
+    _, operator = load_operator(tmp_path, own)
+    assert all(np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, (state.operator, operator)), strict=True))
 
 
 def test_a_diverging_run_stops_and_names_the_block():
@@ -229,13 +252,18 @@ def _not_json(folder):
     (_newest(folder) / "manifest.json").write_text("{")
 
 
+def _other_seed(folder):
+    stored = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**stored, "seed": 1}))
+
+
 def _other_shape(folder):
     stored = json.loads((folder / "config.json").read_text())
     stored["operator"]["width"] = 32
     (folder / "config.json").write_text(json.dumps(stored))
 
 
-@pytest.mark.parametrize("damage", [_truncate, _flip, _foreign, _not_json, _other_shape])
+@pytest.mark.parametrize("damage", [_truncate, _flip, _foreign, _not_json, _other_seed, _other_shape])
 def test_a_damaged_or_foreign_checkpoint_is_refused(finished, tmp_path, damage):
     folder = tmp_path / "run"
     shutil.copytree(finished[0], folder)

@@ -61,7 +61,9 @@ class PeriodicEndpoints(AbstractAdmissibleSet):
         return jnp.where(jnp.abs(delta[:, :1] - delta[:, -1:]) <= 1e-5 * scale, 1.0, 0.0)
 
     def snap(self, a: Float[Array, "batch m"]) -> Float[Array, "batch m"]:
-        return a.at[:, -1].set(a[:, 0])
+        # Their mean, so that both ends share one gradient and a sign step moves them alike.
+        ends = 0.5 * (a[:, :1] + a[:, -1:])
+        return jnp.concatenate([ends, a[:, 1:-1], ends], axis=1)
 
 
 class ValueRange(AbstractAdmissibleSet):

@@ -51,7 +51,7 @@ class AbstractPGD(eqx.Module):
 
     @abstractmethod
     def project(self, z: Float[Array, "batch k"], a: Float[Array, "batch m"]) -> Float[Array, "batch k"]:
-        """The projection onto the ball and the admissible set, for each input."""
+        """A point of the ball and the admissible set for each input: the nearest one, as far as a member says so."""
 
     @abstractmethod
     def perturbation(self, z: Float[Array, "batch k"]) -> Float[Array, "batch m"]:

@@ -49,6 +49,9 @@ class PGDBandLimited(AbstractPGD):
     The radius is relative to the input's own norm, the ascent goes along the normalised gradient
     (eq:bl-l2-admissible-set, eq:pgd-attack-bl-l2).
 
+    Points outside of the ball go to the nearest one in it. Where the admissible set binds as well, the perturbation is
+    shrunk into it, which keeps its shape ("projected or rescaled") but need not be the nearest point.
+
     For an input that is itself modal, phi_n are its own first `band` modes; for sensor values they are the
     orthonormal sine modes at the sensors.
     """

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from numpy import ndarray
 
 from stablepdenet.attacks import AbstractPGD
+from stablepdenet.errors import ConfigError
 from stablepdenet.operators import AbstractOperator, Query
 from stablepdenet.problems import Problem
 
@@ -75,6 +76,10 @@ def common_attack_errors(
 
     The reference is solved again for the perturbed inputs.
     """
+    if attacks and source not in operators:
+        raise ConfigError(
+            f"The common perturbation is found against '{source}', which is not among {', '.join(operators)}."
+        )
     clean = evaluation_inputs(problem, num)
     settings = [("none", 0.0, clean)]
     for attack in attacks:

@@ -7,9 +7,10 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any, NoReturn
 
 from stablepdenet.errors import ConfigError
-from stablepdenet.problems.base import Block, Problem
+from stablepdenet.problems.base import Block, Problem, periodic_residual
 from stablepdenet.problems.burgers import burgers
 from stablepdenet.problems.heat import heat
 from stablepdenet.problems.helmholtz import helmholtz
@@ -27,25 +28,45 @@ PROBLEMS: dict[str, Callable[..., Problem]] = {
 }
 
 
-def make_problem(name: str, options: Mapping[str, float] | None = None) -> Problem:
+def make_problem(name: str, options: Mapping[str, Any] | None = None) -> Problem:
     """The registered problem `name`, e.g. `make_problem("helmholtz", {"kappa": 10.0})`."""
-    if name not in PROBLEMS:
-        near = difflib.get_close_matches(name, PROBLEMS, n=1, cutoff=0.5)
-        hint = f" Did you mean '{near[0]}'?" if near else ""
-        raise ConfigError(f"Unknown problem '{name}': choose one of {', '.join(PROBLEMS)}.{hint}")
-    factory, options = PROBLEMS[name], dict(options or {})
+    complete = complete_options(name, options or {})
+    return PROBLEMS[name](**complete)
+
+
+def complete_options(name: str, options: Mapping[str, Any]) -> dict[str, int | float]:
+    """All options of the problem `name`: its defaults with `options` over them, each checked."""
+    factory = PROBLEMS.get(name) or _unknown(name)
     fixed = factory.keywords if isinstance(factory, partial) else {}
     known = {key: p.default for key, p in inspect.signature(factory).parameters.items() if key not in {"name", *fixed}}
     for key, value in options.items():
         if key not in known:
             raise ConfigError(f"Unknown key 'problem.{key}' for {name}: it has {', '.join(known)}.")
-        kind = type(known[key])
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
-            raise ConfigError(f"problem.{key} = {value!r} must be a positive {'whole ' if kind is int else ''}number.")
-        if kind is int and (value != int(value) or value < 2):
-            raise ConfigError(f"problem.{key} = {value!r} must be a whole number of at least 2.")
-        options[key] = kind(value)
-    return factory(**options)
+        whole = isinstance(known[key], int)
+        good = isinstance(value, int | float) and not isinstance(value, bool) and (2 if whole else 0) <= value < 1e9
+        if not good or not value or (whole and value != int(value)):
+            kind = "whole number of at least 2" if whole else "positive number"
+            raise ConfigError(f"problem.{key} = {value!r} must be a {kind}, below 1e9.")
+        known[key] = type(known[key])(value)
+    return known
 
 
-__all__ = ["PROBLEMS", "Block", "LinearReference", "Problem", "burgers", "heat", "helmholtz", "make_problem", "poisson"]
+def _unknown(name: str) -> NoReturn:
+    near = difflib.get_close_matches(name, PROBLEMS, n=1, cutoff=0.5)
+    hint = f" Did you mean '{near[0]}'?" if near else ""
+    raise ConfigError(f"Unknown problem '{name}': choose one of {', '.join(PROBLEMS)}.{hint}")
+
+
+__all__ = [
+    "PROBLEMS",
+    "Block",
+    "LinearReference",
+    "Problem",
+    "burgers",
+    "complete_options",
+    "heat",
+    "helmholtz",
+    "make_problem",
+    "periodic_residual",
+    "poisson",
+]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 from numpy import ndarray
 
@@ -106,3 +107,9 @@ class Problem:
     def grid(self) -> Float[ndarray, "n dim"]:
         """The evaluation points, one row each."""
         return point_sets.grid(*self.axes)
+
+
+def periodic_residual(u: Float[Array, "batch twice"], u_x: Float[Array, "batch twice"]) -> Float[Array, "batch n 2"]:
+    """[u(0, t) - u(1, t), u_x(0, t) - u_x(1, t)] at the pairs of `points.periodic`; a second-order PDE needs both."""
+    half = u.shape[1] // 2
+    return jnp.stack([u[:, :half] - u[:, half:], u_x[:, :half] - u_x[:, half:]], axis=-1)

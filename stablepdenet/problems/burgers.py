@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 from numpy import ndarray
 
 from stablepdenet import points
 from stablepdenet.attacks import PeriodicEndpoints, PGDLinf
-from stablepdenet.problems.base import Block, Problem
+from stablepdenet.problems.base import Block, Problem, periodic_residual
 from stablepdenet.solvers.burgers import cole_hopf
 from stablepdenet.spaces import PeriodicGaussianField, SensorInput
 
@@ -25,7 +24,7 @@ def burgers(*, viscosity: float = 0.01, sensors: int = 101, interior: int = 1000
 
     return Problem(
         name="burgers",
-        equation="u_t + u u_x - nu u_xx = 0,  u(0, t) = u(1, t),  u(x, 0) = a(x)",
+        equation="u_t + u u_x - nu u_xx = 0,  u and u_x of period 1,  u(x, 0) = a(x)",
         coordinates=("x", "t"),
         input=SensorInput(PeriodicGaussianField(), x),
         blocks=(
@@ -43,9 +42,3 @@ def burgers(*, viscosity: float = 0.01, sensors: int = 101, interior: int = 1000
         batch=50,
         tests=1000,
     )
-
-
-def periodic_residual(u: Float[Array, "batch twice"], u_x: Float[Array, "batch twice"]) -> Float[Array, "batch n 2"]:
-    """[u(0, t) - u(1, t), u_x(0, t) - u_x(1, t)] at the pairs of `points.periodic`."""
-    half = u.shape[1] // 2
-    return jnp.stack([u[:, :half] - u[:, half:], u_x[:, :half] - u_x[:, half:]], axis=-1)

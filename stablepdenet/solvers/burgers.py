@@ -7,6 +7,7 @@ from jaxtyping import Array, Float
 from numpy import ndarray
 
 from stablepdenet import hats
+from stablepdenet.errors import ConfigError
 
 _NEGLIGIBLE = 69.0  # exp(−69) ≈ 1e-30: below round-off even where φ is many orders below its maximum
 _LARGEST_EXPONENT = 22.0  # a float64 round-off of 2e-16 times exp(22) is 8e-7
@@ -75,7 +76,10 @@ def cole_hopf(
     """`cole_hopf_jax` in float64, whatever JAX is set to, a few functions at a time; refuses what it cannot resolve."""
     exponent = np.ptp(a @ _potential(sensors, grid).T, axis=1).max(initial=0.0) / (2 * viscosity)
     if exponent > _LARGEST_EXPONENT:
-        raise ValueError(f"(max Ψ − min Ψ)/(2ν) = {exponent:.1f} exceeds {_LARGEST_EXPONENT}: round-off would dominate")
+        raise ConfigError(
+            f"problem.viscosity = {viscosity:g} is too small for the exact solver on these inputs: "
+            f"(max Ψ − min Ψ)/(2ν) = {exponent:.1f} exceeds {_LARGEST_EXPONENT:g}, where round-off dominates."
+        )
 
     def one(row: Float[Array, "sensors"]) -> Float[Array, "times points"]:
         return cole_hopf_jax(row[None], sensors, x, times, viscosity, grid=grid)[0]

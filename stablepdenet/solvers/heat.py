@@ -8,6 +8,7 @@ from numpy import ndarray
 from scipy.linalg import cho_solve_banded, cholesky_banded
 
 from stablepdenet import hats
+from stablepdenet.errors import ConfigError
 
 _NEGLIGIBLE = 41.0  # exp(−41) ≈ 1e-18, below round-off against the leading terms
 _MOST_MODES = 2**15  # 26 MB of coefficients for 101 sensors; resolves αt down to about 4e-9
@@ -31,7 +32,10 @@ def response_matrix(
     modes = np.ceil(np.sqrt(_NEGLIGIBLE / (alpha * times)) / np.pi).astype(int)
     most = int(modes.max(initial=0))
     if most > _MOST_MODES:
-        raise ValueError(f"alpha * t = {alpha * times[0]:.1e} needs {most} sine modes, more than {_MOST_MODES}")
+        raise ConfigError(
+            f"problem.alpha = {alpha:g} is too small for the exact solver: alpha * t = {alpha * times[0]:.1e} "
+            f"needs {most} sine modes, more than {_MOST_MODES}."
+        )
     coefficients = hats.sine_coefficients(sensors, most)
     for time, count in zip(times, modes, strict=True):
         rows = inside & (t == time)

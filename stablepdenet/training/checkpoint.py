@@ -31,7 +31,8 @@ def save(parent: Path, state: TrainState, config: dict[str, Any], *, keep: int) 
     """Writes the checkpoint of `state` below `parent` and removes all but the newest `keep`."""
     step = int(state.step)
     final, draft = parent / f"step-{step:08d}", parent / f".draft-{step:08d}"
-    shutil.rmtree(draft, ignore_errors=True)
+    for stale in parent.glob(".draft-*"):
+        shutil.rmtree(stale, ignore_errors=True)
     draft.mkdir(parents=True)
     weights = safetensors.numpy.save(_to_arrays(state))
     manifest = {
@@ -57,9 +58,11 @@ def existing(parent: Path) -> list[Path]:
     return sorted(parent.glob("step-*"))
 
 
-def load(folder: Path, template: TrainState) -> TrainState:
+def load(folder: Path, template: TrainState, config: dict[str, Any]) -> TrainState:
     """The state stored in `folder`, with the structure of `template`; anything that does not fit is refused."""
     manifest = _read_manifest(folder)
+    if manifest.get("config") != config or folder.name != f"step-{manifest.get('step', -1):08d}":
+        raise CheckpointError(f"Checkpoint '{folder}' belongs to another run: its manifest does not fit config.json.")
     try:
         data = (folder / "state.safetensors").read_bytes()
         if hashlib.sha256(data).hexdigest() != manifest["sha256"]["state.safetensors"]:
@@ -121,6 +124,8 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
+    if os.name != "posix":
+        return  # elsewhere a folder cannot be opened, and a rename is durable without it
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

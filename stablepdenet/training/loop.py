@@ -5,7 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+
+import jax
+import jax.numpy as jnp
 
 from stablepdenet.config import Config
 from stablepdenet.errors import DivergenceError
@@ -37,30 +41,31 @@ def train(
     state = stored if stored is not None else state
     spent = run.rewind(int(state.step)) if run else 0.0
     training, step = config.training, int(state.step)
-    with stop_requests() as requested:
+    # Without a run there is nothing to resume, and Ctrl-C should do what it does in any other Python code.
+    with stop_requests() if run else nullcontext(lambda: None) as requested:
         while step < training.steps:
             began = time.perf_counter()
-            stop = min(_next(step, training.log_every), _next(step, training.checkpoint_every), program.boundary(step))
-            state, terms = program.advance(state, stop)
+            step = min(_next(step, training.log_every), _next(step, training.checkpoint_every), program.boundary(step))
+            state, terms = program.advance(state, step)
+            losses = {f"loss_{name}": float(value) for name, value in terms.blocks.items()}
+            spent += time.perf_counter() - began
             row = {
-                "step": stop,
-                "seconds": 0.0,
+                "step": step,
+                "seconds": round(spent, 3),
                 "loss": float(terms.loss),
-                **{f"loss_{name}": float(value) for name, value in terms.blocks.items()},
+                **losses,
                 "sensitivity": float(terms.sensitivity),
                 "share": float(terms.share),
                 "lambda_sens": float(state.lambda_sens),
             }
-            spent += time.perf_counter() - began
-            row["seconds"] = round(spent, 3)
-            _require_finite(row, run)
-            report(row)
-            step, signal_number = stop, requested()
+            _require_finite(row, state)
+            signal_number = requested()
             if run:
                 run.append(row)
                 if step % training.checkpoint_every == 0 or step == training.steps or signal_number:
                     run.save(state)
-            if signal_number and step < training.steps:
+            report(row)
+            if signal_number:
                 raise Interrupted(signal_number, run.folder if run else None)
     return state
 
@@ -69,21 +74,29 @@ def _next(step: int, every: int) -> int:
     return step - step % every + every
 
 
-def _require_finite(row: Row, run: Run | None) -> None:
+def _require_finite(row: Row, state: TrainState) -> None:
+    """Stops where a loss, or a weight that the last update made, is not finite; nothing of it is stored."""
     bad = [name for name, value in row.items() if not math.isfinite(value)]
+    if not all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(state.operator)):
+        bad.append("a network weight")
     if bad:
         cause = next((name for name in bad if name.startswith("loss_")), bad[0])
-        kept = f" The last checkpoint in '{run.folder}' is untouched." if run else ""
         raise DivergenceError(
             f"Training stopped before step {row['step']}: {cause} is not finite; lower training.learning_rate or "
-            f"attack.eps.{kept}"
+            "attack.eps."
         )
 
 
 def train_in(
-    folder: Path, problem: Problem, config: Config, *, start: TrainState | None = None, report: Report
+    folder: Path | str,
+    problem: Problem,
+    config: Config,
+    *,
+    start: TrainState | None = None,
+    report: Report = lambda row: None,
 ) -> TrainState:
-    """Creates or continues the run in `folder`, whichever is due."""
+    """Trains in a run folder: begins there, or continues what is there if it has the same configuration."""
+    folder = Path(folder)
     if (folder / "config.json").exists():
         run = Run.open(folder)
         run.require(config)

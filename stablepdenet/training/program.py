@@ -57,7 +57,7 @@ class Program:
             if step == training.warmup:
                 state = state._replace(lambda_sens=self._calibrate(state, self.functions))
             state = state._replace(cache=self._refresh(state, self.functions))
-        return (self._defend if defending else self._warm_up)(state, self.functions, stop)
+        return self._defend(state, stop) if defending else self._warm_up(state, self.functions, stop)
 
     def boundary(self, step: int) -> int:
         """The next step after `step` at which `advance` must hand back control."""
@@ -79,7 +79,7 @@ class Program:
         return self._repeat(Clean(), batch, state, stop)
 
     @partial(jax.jit, static_argnums=0)
-    def _defend(self, state: TrainState, functions: Array, stop: Int[Array, ""]) -> tuple[TrainState, Terms]:
+    def _defend(self, state: TrainState, stop: Int[Array, ""]) -> tuple[TrainState, Terms]:
         """Defence steps, all on the cached batch."""
         return self._repeat(self.method, lambda state: state.cache, state, stop)
 
@@ -130,9 +130,9 @@ class Program:
         return state, jax.tree.map(lambda leaf: leaf / (stop - start), total)
 
     def _deal(self, state: TrainState, functions: Array, ahead: Int[Array, ""] | int = 0) -> Float[Array, "batch m"]:
-        """The batch of the current step, or of one `ahead`: each epoch deals out all training functions in a new order.
+        """The batch of the current step, or of one `ahead`: each epoch deals out the training functions in a new order.
 
-        Dealing, unlike drawing each batch independently, lets the sampling noise of an epoch's batches cancel.
+        A remainder that fills no batch sits out its epoch.
         """
         size = self.config.training.batch
         if size == len(functions):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from typing import final
 
 from rich.console import Console
@@ -40,6 +41,8 @@ class ProgressReport:
         if self.first is None:
             # The first chunk compiles: the rate is measured from its end.
             self.first, self.began = step, now
+            if self.bar:
+                self.bar.reset(self.task, completed=step)
         rate = (step - self.first) / (now - self.began) if step > self.first else 0.0
         numbers = f"loss {row['loss']:.3e}  share of Q {row['share']:.1%}  {rate:.0f} steps/s"
         if self.bar:
@@ -49,7 +52,9 @@ class ProgressReport:
         elif now - self.last_line >= PLAIN_INTERVAL or step == self.steps:
             self.last_line = now
             left = f"{(self.steps - step) / rate:.0f} s left" if rate else ""
-            print(f"{self.title}  {step}/{self.steps}  {numbers}  {left}".rstrip(), file=sys.stderr, flush=True)
+            # A reader of stderr that left must not end a training.
+            with suppress(OSError):
+                print(f"{self.title}  {step}/{self.steps}  {numbers}  {left}".rstrip(), file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """Ends the bar where a training ends early."""

@@ -1,7 +1,7 @@
 """A run folder: the resolved configuration, the log, the checkpoints.
 
 RUN/config.json      what decides the run
-RUN/log.csv          losses per block, share of Q, steps per second
+RUN/log.csv          seconds, losses per block, Q and its share
 RUN/checkpoints/     step-00050000/ …
 """
 
@@ -59,7 +59,7 @@ class Run:
     def latest(self, template: TrainState) -> TrainState | None:
         """The newest checkpointed state, or None before the first."""
         found = checkpoint.existing(self.checkpoints)
-        return checkpoint.load(found[-1], template) if found else None
+        return checkpoint.load(found[-1], template, self.config.as_dict()) if found else None
 
     def save(self, state: TrainState) -> None:
         """Checkpoints `state`."""
@@ -69,7 +69,7 @@ class Run:
     def append(self, row: Row) -> None:
         """Adds a line to the log."""
         with storage(self.folder):
-            fresh = not self.log.exists()
+            fresh = not self.log.exists() or not self.log.stat().st_size
             with self.log.open("a", newline="") as file:
                 writer = csv.DictWriter(file, row)
                 if fresh:
@@ -77,15 +77,14 @@ class Run:
                 writer.writerow(row)
 
     def rewind(self, step: int) -> float:
-        """Drops log lines after `step`, as steps that a crash lost will be taken again; returns the seconds spent up to
-        it."""
+        """Drops log lines after `step`: steps that a crash lost are taken again. Returns the seconds spent up to it."""
         if not self.log.exists():
             return 0.0
         with storage(self.folder):
             header, *lines = self.log.read_text().splitlines() or [""]
             kept = [line for line in lines if line.count(",") == header.count(",") and int(line.split(",")[0]) <= step]
             draft = self.log.with_suffix(".draft")
-            checkpoint.write_synced(draft, "".join(f"{line}\r\n" for line in [header, *kept]).encode())
+            checkpoint.write_synced(draft, "".join(f"{line}\r\n" for line in [header, *kept] if line).encode())
             os.replace(draft, self.log)
         return float(kept[-1].split(",")[1]) if kept else 0.0
 
@@ -93,7 +92,7 @@ class Run:
 def load_config(stored: Any, folder: Path) -> Config:
     """A Config from its stored form, checked like any other."""
     try:
-        config = Config(problem=dict(stored["problem"]))
+        config = Config(problem={"name": str(stored["problem"]["name"]), **stored["problem"]})
         return override(config, {k: v for k, v in flatten(stored).items() if not k.startswith("problem.")})
     except (TypeError, KeyError, ValueError, AttributeError):
         raise CheckpointError(
@@ -119,11 +118,11 @@ def write_json(path: Path, content: Any) -> None:
 
 
 @contextmanager
-def storage(folder: Path) -> Iterator[None]:
-    """Turns what the file system refuses into one sentence."""
+def storage(folder: Path, option: str = "--out") -> Iterator[None]:
+    """Turns what the file system refuses into one sentence that names the option to change."""
     try:
         yield
     except OSError as error:
         raise StorageError(
-            f"Cannot write to '{folder}' ({error.strerror or error}): choose a writable --out."
+            f"Cannot write to '{folder}' ({error.strerror or error}): choose a writable {option}."
         ) from None

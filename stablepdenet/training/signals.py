@@ -24,7 +24,7 @@ def stop_requests() -> Iterator[Callable[[], int | None]]:
     received: list[int] = []
 
     def note(number: int, _: FrameType | None) -> None:
-        if received:
+        if received and number == signal.SIGINT:
             raise KeyboardInterrupt
         received.append(number)
 

@@ -33,6 +33,7 @@ class Keys(NamedTuple):
     functions: PRNGKeyArray
     batches: PRNGKeyArray
     attacks: PRNGKeyArray
+    evaluation: PRNGKeyArray
 
 
 def streams(key: PRNGKeyArray) -> Keys:

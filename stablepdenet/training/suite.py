@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from stablepdenet.config import Config, override
 from stablepdenet.methods import METHODS
 from stablepdenet.problems import Problem
 from stablepdenet.training.loop import Report, train, train_in
+from stablepdenet.training.run import storage
 from stablepdenet.training.state import TrainState
 
 NewReport = Callable[[str, Config], Report]
@@ -32,11 +33,14 @@ def train_suite(
         report = new_report(name, config)
         if folder is None:
             return train(problem, config, start=start, report=report)
+        if start is not None and not (folder / name).exists():
+            # Each log tells its whole training, the shared part included.
+            with storage(folder):
+                (folder / name).mkdir()
+                shutil.copy(folder / "warmup" / "log.csv", folder / name)
         return train_in(folder / name, problem, config, start=start, report=report)
 
-    start = None
-    shared = min(config.training.warmup, config.training.steps)
+    start, shared = None, config.training.warmup
     if shared:
-        brief = dataclasses.replace(config.training, steps=shared)
-        start = run("warmup", override(dataclasses.replace(config, training=brief), {"method.name": "pi"}), None)
+        start = run("warmup", override(config, {"method.name": "pi", "training.steps": shared}), None)
     return {name: run(name, override(config, {"method.name": name}), start) for name in METHODS}
