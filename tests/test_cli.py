@@ -216,9 +216,9 @@ def test_a_stopped_run_says_how_to_continue_and_ends_with_the_same_bytes(tmp_pat
     settings = [
         *TINY[:1],
         *TINY[2:],
-        "--set=training.steps=20000",
+        "--set=training.steps=6000",
         "--set=training.log_every=50",
-        "--set=training.checkpoint_every=10000",
+        "--set=training.checkpoint_every=3000",
     ]
     folder = tmp_path / "cut"
     command = [
@@ -244,7 +244,7 @@ def test_a_stopped_run_says_how_to_continue_and_ends_with_the_same_bytes(tmp_pat
     assert stablepdenet("resume", folder).returncode == 0
     whole = tmp_path / "whole"
     assert stablepdenet("train", "poisson", "--method", "pi", "--out", whole, *settings).returncode == 0
-    name = "checkpoints/step-00020000/state.safetensors"
+    name = "checkpoints/step-00006000/state.safetensors"
     assert (folder / name).read_bytes() == (whole / name).read_bytes()
 
 

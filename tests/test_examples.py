@@ -29,8 +29,8 @@ def test_own_pde_has_a_correct_reference_and_learns():
     x, t = problem.grid.T
     u = np.exp(-0.02 * 4 * np.pi**2 * t) * np.sin(2 * np.pi * (x - 0.5 * t))
     assert np.allclose(problem.reference(np.sin(2 * np.pi * problem.axes[0])[None]), u, atol=1e-12)
-    # Predicting nothing has error 1; a few seconds of training must do better, clean and attacked.
-    assert max(example["main"](600).values()) < 0.9
+    # Predicting nothing has error 1; half a minute of training must do far better, clean and attacked.
+    assert max(example["main"](2000).values()) < 0.5
 
 
 def test_the_demo_writes_its_rows_and_its_figure(tmp_path):
