@@ -133,7 +133,7 @@ def override(config: Config, changes: Mapping[str, Any]) -> Config:
         if section == "problem" and name and name != "name":
             problem[name] = value
         elif key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
+            near = difflib.get_close_matches(key, known, n=1, cutoff=0.8)
             hint = f"did you mean '{near[0]}'?" if near else f"the keys are {', '.join(known)} and problem.*."
             raise ConfigError(f"Unknown configuration key '{key}': {hint}")
         elif key == "seed":
@@ -175,7 +175,7 @@ def check(owner: type, name: str, value: Any, key: str) -> Any:
     # The range first: it refuses nan, infinities, and whole numbers too long for a float.
     good = good and (low < value < high if exclusive else low <= value <= high)
     if not good or (whole and value != int(value)):
-        lower = f"{'above' if exclusive else 'at least'} {low:g}"
+        lower = f"{'above' if exclusive else 'of at least'} {low:g}"
         upper = "" if high == math.inf else f" and {'below' if exclusive else 'at most'} {high}"
         raise ConfigError(f"{key} = {value!r} must be a {'whole' if whole else 'finite'} number {lower}{upper}.")
     return int(value) if whole else float(value)
