@@ -87,7 +87,7 @@ def test_predict_solves_for_given_inputs(run, tmp_path, suffix):
     assert np.allclose([float(v) for v in table[-1].split(",")], [1.0, *printed[:, -1]], atol=1e-6)
 
 
-def _refused(result, code, *words):
+def assert_refused(result, code, *words):
     """One sentence on stderr that holds the words, nothing on stdout, the agreed exit code."""
     assert result.returncode == code, (result.stdout, result.stderr)
     assert result.stdout == ""
@@ -96,7 +96,7 @@ def _refused(result, code, *words):
 
 
 def test_an_unknown_problem_is_refused(tmp_path):
-    _refused(stablepdenet("train", "wave", "--out", tmp_path / "r"), 2, "wave", "heat")
+    assert_refused(stablepdenet("train", "wave", "--out", tmp_path / "r"), 2, "wave", "heat")
 
 
 @pytest.mark.parametrize(
@@ -111,62 +111,62 @@ def test_an_unknown_problem_is_refused(tmp_path):
     ],
 )
 def test_a_bad_setting_is_refused_and_leaves_no_folder(tmp_path, setting, word):
-    _refused(stablepdenet("train", "heat", "--out", tmp_path / "r", "--set", setting), 2, word)
+    assert_refused(stablepdenet("train", "heat", "--out", tmp_path / "r", "--set", setting), 2, word)
     assert not (tmp_path / "r").exists()
 
 
 def test_a_wrong_sensor_count_is_refused(run, tmp_path):
     np.save(tmp_path / "a.npy", np.zeros((2, 99)))
-    _refused(stablepdenet("predict", run, "--input", tmp_path / "a.npy"), 3, "(2, 99)", "100")
+    assert_refused(stablepdenet("predict", run, "--input", tmp_path / "a.npy"), 3, "(2, 99)", "100")
 
 
 def test_nan_in_the_input_is_refused_with_its_place(run, tmp_path):
     inputs = np.zeros((3, 100))
     inputs[1, 6] = np.nan
     np.save(tmp_path / "a.npy", inputs)
-    _refused(stablepdenet("predict", run, "--input", tmp_path / "a.npy"), 3, "row 2, column 7")
+    assert_refused(stablepdenet("predict", run, "--input", tmp_path / "a.npy"), 3, "row 2, column 7")
 
 
 @pytest.mark.parametrize("content", [b"", b"hello,world\n", b"\x93NUMPY", b"1,2\n3\n", b"\x00" * 50, b"PK\x03\x04"])
 @pytest.mark.parametrize("name", ["a.npy", "a.csv"])
 def test_a_file_without_numbers_is_refused(run, tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
-    _refused(stablepdenet("predict", run, "--input", tmp_path / name), 3, name)
+    assert_refused(stablepdenet("predict", run, "--input", tmp_path / name), 3, name)
 
 
 def test_pickled_arrays_are_not_loaded(run, tmp_path):
     np.save(tmp_path / "a.npy", np.array([{"x": 1}], dtype=object), allow_pickle=True)
-    _refused(stablepdenet("predict", run, "--input", tmp_path / "a.npy"), 3, "a.npy")
+    assert_refused(stablepdenet("predict", run, "--input", tmp_path / "a.npy"), 3, "a.npy")
 
 
 def test_an_unwritable_folder_is_refused(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    _refused(stablepdenet("train", "poisson", "--out", tmp_path / "file" / "run", *TINY), 5, "file")
+    assert_refused(stablepdenet("train", "poisson", "--out", tmp_path / "file" / "run", *TINY), 5, "file")
 
 
 def test_a_foreign_folder_is_refused(tmp_path):
-    _refused(stablepdenet("predict", tmp_path, "--input", "a.npy"), 4, "not a run folder")
-    _refused(stablepdenet("resume", tmp_path / "nowhere"), 4, "not a run folder")
+    assert_refused(stablepdenet("predict", tmp_path, "--input", "a.npy"), 4, "not a run folder")
+    assert_refused(stablepdenet("resume", tmp_path / "nowhere"), 4, "not a run folder")
     (tmp_path / "config.json").write_text('{"some": "thing"}')
-    _refused(stablepdenet("resume", tmp_path), 4, "config.json")
+    assert_refused(stablepdenet("resume", tmp_path), 4, "config.json")
 
 
 def test_a_truncated_checkpoint_is_refused(copy):
     file = next(copy.glob("checkpoints/step-00000020/state.safetensors"))
     file.write_bytes(file.read_bytes()[:100])
-    _refused(stablepdenet("resume", copy), 4, "damaged", "step-00000020")
+    assert_refused(stablepdenet("resume", copy), 4, "damaged", "step-00000020")
 
 
 def test_a_foreign_checkpoint_is_refused(copy):
     manifest = next(copy.glob("checkpoints/step-00000020/manifest.json"))
     manifest.write_text("[]")
-    _refused(stablepdenet("resume", copy), 4, "step-00000020")
+    assert_refused(stablepdenet("resume", copy), 4, "step-00000020")
 
 
 def test_resuming_with_another_configuration_is_refused(copy):
     arguments = ["train", "poisson", "--out", copy, *TINY, "--set=attack.eps=0.1"]
-    _refused(stablepdenet(*arguments, "--resume"), 2, "attack.eps", "0.05", "0.1")
-    _refused(stablepdenet(*arguments), 2, "--resume")
+    assert_refused(stablepdenet(*arguments, "--resume"), 2, "attack.eps", "0.05", "0.1")
+    assert_refused(stablepdenet(*arguments), 2, "--resume")
 
 
 def test_a_stored_configuration_is_a_configuration_file(run, tmp_path):
@@ -179,7 +179,9 @@ def test_a_stored_configuration_is_a_configuration_file(run, tmp_path):
     assert result.returncode == 0, result.stderr
     name = "checkpoints/step-00000020/state.safetensors"
     assert (tmp_path / "again" / name).read_bytes() == (run / name).read_bytes()
-    _refused(stablepdenet("train", "heat", "--config", tmp_path / "c.toml", "--out", tmp_path / "x"), 2, "problem.name")
+    assert_refused(
+        stablepdenet("train", "heat", "--config", tmp_path / "c.toml", "--out", tmp_path / "x"), 2, "problem.name"
+    )
 
 
 def test_all_methods_are_trained_resumed_and_kept_apart(tmp_path):
@@ -193,8 +195,8 @@ def test_all_methods_are_trained_resumed_and_kept_apart(tmp_path):
     assert stablepdenet("resume", folder, "--json").stdout == result.stdout
     np.save(tmp_path / "a.npy", np.zeros(100))
     assert stablepdenet("predict", folder / "stable", "--input", tmp_path / "a.npy").returncode == 0
-    _refused(stablepdenet("predict", folder, "--input", tmp_path / "a.npy"), 4, "several runs")
-    _refused(stablepdenet("train", "poisson", "--out", folder, "--resume", *TINY), 2, "three methods")
+    assert_refused(stablepdenet("predict", folder, "--input", tmp_path / "a.npy"), 4, "several runs")
+    assert_refused(stablepdenet("train", "poisson", "--out", folder, "--resume", *TINY), 2, "three methods")
 
 
 def test_the_demo_prints_its_table_beside_the_papers(tmp_path):
@@ -205,9 +207,9 @@ def test_the_demo_prints_its_table_beside_the_papers(tmp_path):
 
 
 def test_wrong_usage_is_one_sentence():
-    _refused(stablepdenet("train"), 2, "problem")
-    _refused(stablepdenet("train", "heat", "--method", "magic"), 2, "magic")
-    _refused(stablepdenet("fly"), 2, "fly")
+    assert_refused(stablepdenet("train"), 2, "problem")
+    assert_refused(stablepdenet("train", "heat", "--method", "magic"), 2, "magic")
+    assert_refused(stablepdenet("fly"), 2, "fly")
 
 
 @pytest.mark.parametrize("signal_number, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
