@@ -7,7 +7,6 @@ folder not writable; 6 a training that diverged; 130 and 143 stopped by Ctrl-C o
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -241,8 +240,7 @@ def _fail(message: str, code: int) -> NoReturn:
 
 
 def main() -> None:
-    """Runs the command line; a user's error ends in one sentence, an interrupt in the command that continues the
-    run."""
+    """Runs the command line; whatever is the user's to fix or to continue ends in one sentence."""
     try:
         code = app(standalone_mode=False)
     except UserError as error:
@@ -251,14 +249,4 @@ def main() -> None:
         _fail(error.format_message().replace("\n", " "), error.exit_code)
     except (typer.Abort, KeyboardInterrupt):
         _fail("Interrupted.", 130)
-    except BrokenPipeError:
-        # The reader of stdout (head, a pager) left: nothing is wrong.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(0) from None
-    except Exception as error:
-        from stablepdenet.training import Interrupted
-
-        if not isinstance(error, Interrupted):
-            raise
-        _fail(f"Stopped; continue with: stablepdenet resume {error.folder}", 128 + error.signal_number)
     raise SystemExit(code if isinstance(code, int) else 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 
 class UserError(Exception):
     """Something the user can put right. The command line prints the sentence and exits with `exit_code`."""
@@ -37,3 +39,12 @@ class DivergenceError(UserError):
     """A training that produced a number that is not finite."""
 
     exit_code = 6
+
+
+class Interrupted(UserError):
+    """A training that was asked to stop and left a resumable run."""
+
+    def __init__(self, signal_number: int, folder: Path):
+        super().__init__(f"Stopped; continue with: stablepdenet resume {folder}")
+        self.signal_number = signal_number
+        self.exit_code = 128 + signal_number

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from stablepdenet.config import Config, override
-from stablepdenet.errors import CheckpointError, ConfigError
+from stablepdenet.errors import CheckpointError, ConfigError, Interrupted
 from stablepdenet.methods import METHODS
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.problems import Problem, complete_options, make_problem
-from stablepdenet.training import Interrupted, Program, Run, TrainState, train_in, train_suite
+from stablepdenet.training import Program, Run, TrainState, train_in, train_suite
 from stablepdenet.training.run import load_config, read_json, storage, write_json
 from stablepdenet.training.suite import NewReport
 

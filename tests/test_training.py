@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from stablepdenet.errors import CheckpointError, ConfigError, DivergenceError
+from stablepdenet.errors import CheckpointError, ConfigError, DivergenceError, Interrupted
 from stablepdenet.methods import Stable
 from stablepdenet.physics import physics_loss, residual_map
 from stablepdenet.problems import make_problem
 from stablepdenet.runs import configure, load_operator, start
-from stablepdenet.training import Interrupted, Program, Run, train, train_in, train_suite
+from stablepdenet.training import Program, Run, train, train_in, train_suite
 
 SMALL = {
     "operator.width": 16,

@@ -3,12 +3,10 @@
 from stablepdenet.training.loop import Report, train, train_in
 from stablepdenet.training.program import Program, make_method, make_operator
 from stablepdenet.training.run import Run
-from stablepdenet.training.signals import Interrupted
 from stablepdenet.training.state import TrainState
 from stablepdenet.training.suite import train_suite
 
 __all__ = [
-    "Interrupted",
     "Program",
     "Report",
     "Run",

@@ -12,11 +12,11 @@ import jax
 import jax.numpy as jnp
 
 from stablepdenet.config import Config
-from stablepdenet.errors import DivergenceError
+from stablepdenet.errors import DivergenceError, Interrupted
 from stablepdenet.problems import Problem
 from stablepdenet.training.program import Program
 from stablepdenet.training.run import Row, Run
-from stablepdenet.training.signals import Interrupted, stop_requests
+from stablepdenet.training.signals import stop_requests
 from stablepdenet.training.state import TrainState
 
 Report = Callable[[Row], None]
@@ -65,8 +65,8 @@ def train(
                 if step % training.checkpoint_every == 0 or step == training.steps or signal_number:
                     run.save(state)
             report(row)
-            if signal_number:
-                raise Interrupted(signal_number, run.folder if run else None)
+            if run and signal_number:
+                raise Interrupted(signal_number, run.folder)
     return state
 
 

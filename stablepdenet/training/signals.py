@@ -6,16 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
-
-
-class Interrupted(Exception):
-    """A training that was asked to stop and left a resumable run."""
-
-    def __init__(self, signal_number: int, folder: Path | None):
-        super().__init__(f"stopped by signal {signal_number}")
-        self.signal_number, self.folder = signal_number, folder
 
 
 @contextmanager
