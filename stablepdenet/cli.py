@@ -6,15 +6,18 @@ folder not writable; 6 a training that diverged; 130 and 143 stopped by Ctrl-C o
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from stablepdenet import __version__
-from stablepdenet.errors import ConfigError, UserError
+from stablepdenet.errors import ConfigError, StorageError, UserError
+from stablepdenet.signals import stop_requests
 
 if TYPE_CHECKING:
     from stablepdenet.problems import Problem
@@ -36,6 +39,17 @@ Settings = Annotated[
 Folder = Annotated[Path, typer.Argument(help="A run folder written by train.")]
 
 
+def _stoppable(command: Callable[..., None]) -> Callable[..., None]:
+    """Listens for signals from the start, before jax is imported and anything is compiled."""
+
+    @functools.wraps(command)
+    def listening(*arguments: Any, **options: Any) -> None:
+        with stop_requests():
+            command(*arguments, **options)
+
+    return listening
+
+
 @app.callback(invoke_without_command=True)
 def _root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     if version:
@@ -46,14 +60,17 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 @app.command("list")
 def list_problems(as_json: Json = False) -> None:
     """Show the problems: equation, input, blocks, attack, sizes."""
-    from stablepdenet.problems import PROBLEMS
+    from stablepdenet.problems import PROBLEMS, complete_options
 
-    rows = [{**_summary(make()), "problem": name} for name, make in PROBLEMS.items()]
+    rows = [
+        {**_summary(make()), "problem": name, "options": complete_options(name, {})} for name, make in PROBLEMS.items()
+    ]
     if as_json:
         return typer.echo(json.dumps(rows, indent=1))
     for row in rows:
         blocks = ", ".join(f"{b['name']} {b['points']} (weight {b['weight']:.3g})" for b in row["blocks"])
         typer.echo(f"{row['problem']}\n  {row['equation']}")
+        typer.echo("  options " + ", ".join(f"{key} = {value:g}" for key, value in row["options"].items()))
         typer.echo(f"  input   {row['input']}\n  blocks  {blocks}\n  attack  {row['attack']}")
         typer.echo(
             f"  sizes   {row['functions']} functions, batch {row['batch']}, {row['tests']} tests on {row['grid']}"
@@ -61,6 +78,7 @@ def list_problems(as_json: Json = False) -> None:
 
 
 @app.command()
+@_stoppable
 def train(
     problem: Annotated[str, typer.Argument(help="A name from `stablepdenet list`.")],
     method: Annotated[
@@ -77,6 +95,8 @@ def train(
     from stablepdenet.config import parse_settings, read_toml
     from stablepdenet.runs import holds_run, resolve, start
 
+    if method not in (None, "pi", "adv", "stable", "all"):
+        raise ConfigError(f"--method {method!r} must be one of pi, adv, stable, all.")
     together = method == "all"
     changes = {**(read_toml(config) if config else {}), **parse_settings(settings or [])}
     changes |= {"seed": seed} if seed is not None else {}
@@ -91,6 +111,7 @@ def train(
 
 
 @app.command()
+@_stoppable
 def resume(folder: Folder, as_json: Json = False) -> None:
     """Continue a stopped training, bit for bit."""
     from stablepdenet.runs import resume as continue_run
@@ -146,12 +167,13 @@ def doctor(as_json: Json = False) -> None:
         typer.echo(json.dumps(report, indent=1))
     else:
         for name, value in report.items():
-            typer.echo(f"{name:24} {value}")
+            typer.echo(f"{name:24} {value or 'none found'}")
     if report["problems"]:
         raise typer.Exit(1)
 
 
 @app.command()
+@_stoppable
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the runs, errors.json and poisson.png.")] = Path("runs/demo"),
     steps: Annotated[int, typer.Option(help="Training steps for each method (the paper: 50,000).")] = 20_000,
@@ -167,9 +189,8 @@ def demo(
     rows = demonstration.evaluate({name: state.operator for name, state in states.items()}, problem, config, out)
     if as_json:
         return typer.echo(json.dumps(rows, indent=1))
-    _print_errors(
-        rows, f"Poisson, relative L2 error after {steps} steps, seed {config.seed} (the paper: 50000 steps, five seeds)"
-    )
+    title = f"Poisson, relative L2 error after {steps} steps, seed {config.seed} (the paper: 50000 steps, five seeds)"
+    _print_errors(rows, title, beside_paper=True)
     typer.echo(f"Figure: {out / 'poisson.png'}    Rows: {out / 'errors.json'}")
 
 
@@ -201,7 +222,7 @@ def _summary(problem: Problem) -> dict[str, Any]:
         "functions": problem.functions,
         "batch": problem.batch,
         "tests": problem.tests,
-        "grid": " x ".join(f"{len(axis)} {name}" for name, axis in zip(problem.coordinates, problem.axes, strict=True)),
+        "grid": f"{' x '.join(str(len(axis)) for axis in problem.axes)} ({', '.join(problem.coordinates)})",
     }
 
 
@@ -213,11 +234,11 @@ def _summarise(problem: Problem, states: dict[str, TrainState], folder: Path, as
     rows = common_attack_errors(operators, problem, (), key=next(iter(states.values())).key)
     if as_json:
         return typer.echo(json.dumps({"folder": str(folder), "rows": rows}, indent=1))
-    _print_errors(rows, f"{problem.name}, relative L2 error on {problem.tests} test inputs")
+    _print_errors(rows, f"{problem.name}, relative L2 error on {problem.tests} test inputs", beside_paper=False)
     typer.echo(f"Run: {folder}")
 
 
-def _print_errors(rows: list[Any], title: str) -> None:
+def _print_errors(rows: list[Any], title: str, *, beside_paper: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -225,12 +246,13 @@ def _print_errors(rows: list[Any], title: str) -> None:
     from stablepdenet.report import paper
 
     methods = list(dict.fromkeys(row["method"] for row in rows))
-    table = Table("setting", *(TITLES[m] for m in methods), *(f"paper's {TITLES[m]}" for m in methods), title=title)
+    theirs = [f"paper's {TITLES[m]}" for m in methods] if beside_paper else []
+    table = Table("setting", *(TITLES[m] for m in methods), *theirs, title=title)
     for eps in dict.fromkeys(row["eps"] for row in rows):
-        ours = [next(r["value"] for r in rows if (r["method"], r["eps"]) == (m, eps)) for m in methods]
-        theirs = [paper.relative_l2(rows[0]["problem"], m, eps) for m in methods]
-        cells = [f"{v:.4f}" if v is not None else "" for v in ours + theirs]
-        table.add_row(f"eps = {eps:.2f}" if eps else "clean", *cells)
+        values = [next(r["value"] for r in rows if (r["method"], r["eps"]) == (m, eps)) for m in methods]
+        if beside_paper:
+            values += [paper.relative_l2(rows[0]["problem"], m, eps) for m in methods]
+        table.add_row(f"eps = {eps:.2f}" if eps else "clean", *(f"{v:.4f}" for v in values))
     Console(width=None if sys.stdout.isatty() else 120).print(table)
 
 
@@ -246,7 +268,11 @@ def main() -> None:
     except UserError as error:
         _fail(str(error), error.exit_code)
     except typer.TyperException as error:
-        _fail(error.format_message().replace("\n", " "), error.exit_code)
+        message = error.format_message().replace("\n", " ")
+        # Called without a command it has printed its help and has nothing to add.
+        _fail(message, error.exit_code) if message else sys.exit(error.exit_code)
+    except OSError as error:
+        _fail(f"Cannot write the output: {error.strerror or error}.", StorageError.exit_code)
     except (typer.Abort, KeyboardInterrupt):
         _fail("Interrupted.", 130)
     raise SystemExit(code if isinstance(code, int) else 0)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from stablepdenet.errors import ConfigError
 from stablepdenet.operators import AbstractOperator, Query
-from stablepdenet.problems import Problem
+from stablepdenet.problems import Block, Problem
 
 Residuals = dict[str, Float[Array, "batch n *channels"]]
 ResidualMap = Callable[[Float[Array, "batch m"]], Residuals]
@@ -37,17 +39,27 @@ def residual_map(operator: AbstractOperator, problem: Problem) -> ResidualMap:
     def residuals(a: Float[Array, "batch m"]) -> Residuals:
         result = {}
         for block, names, fields in zip(problem.blocks, wanted, evaluate(a), strict=True):
-            arguments = {name: fields[word] for name, word in names.items()}
+            arguments: dict[str, Any] = {name: fields[word] for name, word in names.items()}
             for parameter in block.parameters:
                 if parameter == "a":
                     arguments["a"] = a @ values[block.name]
                 elif parameter in problem.coordinates:
                     column = problem.coordinates.index(parameter)
-                    arguments[parameter] = jnp.asarray(block.points[:, column])
-            result[block.name] = block.residual(**arguments)
+                    arguments[parameter] = block.points[:, column]
+            result[block.name] = _checked(block, block.residual(**arguments), len(a))
         return result
 
     return residuals
+
+
+def _checked(block: Block, residual: Any, batch: int) -> Float[Array, "batch n *channels"]:
+    shape = jnp.shape(residual)
+    if len(shape) not in (2, 3) or shape[0] != batch:
+        raise ConfigError(
+            f"The residual of block '{block.name}' has shape {shape}: it must return (batch, points) or "
+            f"(batch, points, channels), with the batch of {batch} inputs first."
+        )
+    return residual
 
 
 def block_norms(residuals: Residuals) -> BlockNorms:

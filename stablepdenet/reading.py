@@ -15,23 +15,24 @@ from stablepdenet.errors import InputError
 
 def read_inputs(path: Path, size: int) -> Float[ndarray, "batch size"]:
     """Inputs from a .npy or .csv file: one row of `size` finite numbers per input, as float32."""
-    if path.suffix not in (".npy", ".csv"):
+    suffix = path.suffix.lower()
+    if suffix not in (".npy", ".csv"):
         raise InputError(f"'{path}' must end in .npy or .csv.")
     try:
-        if path.suffix == ".npy":
+        if suffix == ".npy":
             array = np.load(path, allow_pickle=False)
         else:
             with warnings.catch_warnings():
                 # An empty file is reported below, in one sentence.
                 warnings.simplefilter("ignore", UserWarning)
-                array = np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8")
+                array = np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig")
     except OSError as error:
         raise InputError(f"Cannot read '{path}': {error.strerror or 'no array in it'}.") from None
-    except (ValueError, EOFError, SyntaxError, MemoryError, zipfile.BadZipFile) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"'{path}' does not hold plain numbers: {reason.rstrip('.')}.") from None
+    except (ValueError, EOFError, SyntaxError, MemoryError, zipfile.BadZipFile):
+        form = "a NumPy array of numbers" if suffix == ".npy" else "rows of numbers with commas between, and no header"
+        raise InputError(f"'{path}' cannot be read: it must hold {form}.") from None
     if not isinstance(array, ndarray) or array.dtype.kind not in "fiu":
-        raise InputError(f"'{path}' does not hold plain numbers: store a float array.")
+        raise InputError(f"'{path}' cannot be read: it must hold a NumPy array of numbers.")
     with np.errstate(over="ignore"):
         rows = np.atleast_2d(array.astype(np.float32))
     if rows.ndim != 2 or rows.shape[1] != size or not len(rows):
@@ -41,6 +42,7 @@ def read_inputs(path: Path, size: int) -> Float[ndarray, "batch size"]:
     bad = np.argwhere(~np.isfinite(rows))
     if len(bad):
         raise InputError(
-            f"'{path}' has a value that is not finite in row {bad[0][0] + 1}, column {bad[0][1] + 1}: replace it."
+            f"'{path}' has a value that is not finite in float32, in row {bad[0][0] + 1}, column {bad[0][1] + 1}: "
+            "replace it."
         )
     return rows

@@ -10,12 +10,14 @@ from stablepdenet.config import Config, override
 from stablepdenet.errors import CheckpointError, ConfigError, Interrupted
 from stablepdenet.methods import METHODS
 from stablepdenet.operators import AbstractOperator
-from stablepdenet.problems import Problem, complete_options, make_problem
+from stablepdenet.problems import PROBLEMS, Problem, complete_options, make_problem
 from stablepdenet.training import Program, Run, TrainState, train_in, train_suite
 from stablepdenet.training.run import load_config, read_json, storage, write_json
 from stablepdenet.training.suite import NewReport
 
 SINGLE, SUITE = "config.json", "suite.json"
+# Not an option: what tells two problems of one name apart.
+FINGERPRINT = "fingerprint"
 
 
 def configure(problem: Problem, changes: Mapping[str, Any] | None = None) -> Config:
@@ -28,7 +30,8 @@ def configure(problem: Problem, changes: Mapping[str, Any] | None = None) -> Con
         "training.functions": problem.functions,
         "training.batch": problem.batch,
     }
-    return override(Config(problem={"name": problem.name}), {**own, **(changes or {})})
+    identity = {"name": problem.name, FINGERPRINT: problem.fingerprint}
+    return override(Config(problem=identity), {**own, **(changes or {})})
 
 
 def resolve(name: str, changes: Mapping[str, Any]) -> tuple[Problem, Config]:
@@ -37,7 +40,7 @@ def resolve(name: str, changes: Mapping[str, Any]) -> tuple[Problem, Config]:
         raise ConfigError(f"problem.name = {changes['problem.name']!r} is not the problem '{name}' that was asked for.")
     prefix = "problem."
     given = {key.removeprefix(prefix): value for key, value in changes.items() if key.startswith(prefix)}
-    options = complete_options(name, {key: value for key, value in given.items() if key != "name"})
+    options = complete_options(name, {key: value for key, value in given.items() if key not in ("name", FINGERPRINT)})
     others = {key: value for key, value in changes.items() if not key.startswith(prefix)}
     problem = make_problem(name, options)
     return problem, configure(problem, {**others, **{f"{prefix}{key}": value for key, value in options.items()}})
@@ -45,7 +48,13 @@ def resolve(name: str, changes: Mapping[str, Any]) -> tuple[Problem, Config]:
 
 def problem_of(config: Config) -> Problem:
     """The registered problem that a stored configuration names."""
-    return make_problem(str(config.problem["name"]), {k: v for k, v in config.problem.items() if k != "name"})
+    name = str(config.problem["name"])
+    if name not in PROBLEMS:
+        raise CheckpointError(
+            f"'{name}' is a problem of your own, which a folder cannot hold: load it in Python with "
+            "load_operator(folder, problem), continue it with train_in(folder, problem, config)."
+        )
+    return make_problem(name, {key: value for key, value in config.problem.items() if key not in ("name", FINGERPRINT)})
 
 
 def start(

@@ -61,7 +61,8 @@ def test_doctor_finds_nothing_wrong():
 
 def test_a_run_stores_its_resolved_configuration_and_its_log(run):
     config = json.loads((run / "config.json").read_text())
-    assert config["problem"] == {"name": "poisson", "interior": 10, "sensors": 100}
+    options = {key: value for key, value in config["problem"].items() if key != "fingerprint"}
+    assert options == {"name": "poisson", "interior": 10, "sensors": 100}
     assert config["training"]["steps"] == 20
     assert config["attack"]["eps"] == 0.05
     header = (run / "log.csv").read_text().splitlines()[0].split(",")
@@ -248,6 +249,17 @@ def test_a_stopped_run_says_how_to_continue_and_ends_with_the_same_bytes(tmp_pat
     assert stablepdenet("train", "poisson", "--method", "pi", "--out", whole, *settings).returncode == 0
     name = "checkpoints/step-00006000/state.safetensors"
     assert (folder / name).read_bytes() == (whole / name).read_bytes()
+
+
+@pytest.mark.parametrize("delay", [0.4, 1.5])
+def test_a_signal_before_the_first_step_is_not_lost(tmp_path, delay):
+    command = [sys.executable, "-m", "stablepdenet", "train", "poisson", "--method", "pi", "--out", str(tmp_path / "r")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
 
 
 def test_help_needs_neither_jax_nor_half_a_second():

@@ -49,6 +49,14 @@ def test_the_common_perturbation_maximises_the_clean_reference_discrepancy():
     assert np.allclose(perturbed, 1.05, atol=1e-6)
 
 
+def test_a_classical_solver_in_numpy_is_an_operator():
+    problem = make_problem("poisson")
+    solver = FunctionOperator(lambda a, p: problem.reference(np.asarray(a)))
+    rows = common_attack_errors({"pi": solver}, problem, [], num=10, key=jax.random.key(0))
+    # float32 rounding of an operator's output.
+    assert rows[0]["value"] < 1e-6
+
+
 def test_evaluation_inputs_are_fixed_and_nested():
     problem = make_problem("burgers")
     assert len(evaluation_inputs(problem)) == 1000

@@ -185,12 +185,28 @@ def test_sizes_of_the_solutions_match_the_papers():
 
 def test_a_coordinate_can_enter_a_residual():
     problem = make_problem("poisson")
-    block = Block("pde", points.hammersley(7), lambda u, x: u * x)
+    block = Block("pde", points.hammersley(7), lambda u, x: u * np.sqrt(x**2))
     only = Problem(**{**vars(problem), "blocks": (block,)})
     one = FunctionOperator(lambda a, p: jnp.ones((len(a), len(p))))
     residual = residual_map(one, only)(jnp.zeros((2, 100)))["pde"]
     assert np.allclose(residual, np.tile(block.points[:, 0], (2, 1)))
     assert weighted_sum(block_norms({"pde": residual}), only).shape == (2,)
+
+
+@pytest.mark.parametrize("residual", [lambda u: u.mean(1), lambda u: 0.0, lambda u: u.T])
+def test_a_residual_of_the_wrong_shape_is_refused_by_its_block(residual):
+    problem = make_problem("poisson")
+    wrong = Problem(**{**vars(problem), "blocks": (Block("pde", points.hammersley(7), residual),)})
+    one = FunctionOperator(lambda a, p: jnp.ones((len(a), len(p))))
+    with pytest.raises(ConfigError, match="block 'pde'"):
+        residual_map(one, wrong)(jnp.zeros((2, 100)))
+
+
+def test_the_fingerprint_follows_the_physics_and_nothing_else():
+    first = make_problem("heat").fingerprint
+    assert make_problem("heat").fingerprint == first
+    others = [make_problem("heat", o) for o in ({"alpha": 0.02}, {"interior": 999}, {"sensors": 51}, {"sides": 20})]
+    assert len({first, *(problem.fingerprint for problem in others)}) == 5
 
 
 @pytest.mark.parametrize(

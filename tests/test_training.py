@@ -183,6 +183,15 @@ def test_a_run_of_an_own_problem_is_kept_and_loaded(tmp_path):
     assert all(np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, (state.operator, operator)), strict=True))
 
 
+def test_a_run_is_not_continued_with_other_physics_of_the_same_name(tmp_path):
+    problem, config = setup(method__name="pi")
+    train_in(tmp_path, problem, config)
+    pde, bc = problem.blocks
+    other = dataclasses.replace(problem, blocks=(dataclasses.replace(pde, residual=lambda u_xx, a: -2 * u_xx - a), bc))
+    with pytest.raises(ConfigError, match=r"problem\.fingerprint"):
+        train_in(tmp_path, other, configure(other, {**SMALL, "method.name": "pi"}))
+
+
 def test_a_diverging_run_stops_and_names_the_block():
     problem, config = setup(training__learning_rate=1e30)
     with pytest.raises(DivergenceError, match="loss_"):

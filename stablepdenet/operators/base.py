@@ -54,7 +54,7 @@ class FunctionOperator(AbstractOperator):
     )
 
     def __call__(self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]) -> Float[Array, "batch n"]:
-        return self.function(a, points)
+        return jnp.asarray(self.function(a, points))
 
 
 def _nested_forward_mode(operator: AbstractOperator, a: Float[Array, "batch m"], query: Query) -> Fields:

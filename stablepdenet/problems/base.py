@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 from numpy import ndarray
 
@@ -98,6 +101,27 @@ class Problem:
                     f"Block '{block.name}' has points of shape {block.points.shape}: they must be "
                     f"(n, {len(self.coordinates)})."
                 )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A short hash of what is trained: the equations as programs, their points and weights, the input's matrix."""
+        digest = hashlib.sha256(repr((self.coordinates, self.input.size)).encode())
+        for block in self.blocks:
+            count = len(block.points)
+            words = block.wanted(self.coordinates)
+            arguments = {
+                name: block.points[:, self.coordinates.index(name)]
+                if name in self.coordinates
+                else jax.ShapeDtypeStruct((1, count), jnp.float32)
+                for name in block.parameters
+            }
+            traced = {name: value for name, value in arguments.items() if name in words or name == "a"}
+            fixed = {name: value for name, value in arguments.items() if name not in traced}
+            program = jax.make_jaxpr(lambda traced, fixed=fixed, block=block: block.residual(**traced, **fixed))(traced)
+            digest.update(repr((block.name, block.weight, sorted(words.items()), str(program))).encode())
+            digest.update(np.ascontiguousarray(block.points).tobytes())
+            digest.update(self.input.matrix(block.points[:, 0]).tobytes())
+        return digest.hexdigest()[:16]
 
     def sample(self, num: int, *, key: PRNGKeyArray) -> Float[Array, "num m"]:
         """Draws `num` admissible inputs."""

@@ -14,9 +14,9 @@ import jax.numpy as jnp
 from stablepdenet.config import Config
 from stablepdenet.errors import DivergenceError, Interrupted
 from stablepdenet.problems import Problem
+from stablepdenet.signals import stop_requests
 from stablepdenet.training.program import Program
 from stablepdenet.training.run import Row, Run
-from stablepdenet.training.signals import stop_requests
 from stablepdenet.training.state import TrainState
 
 Report = Callable[[Row], None]
