@@ -63,8 +63,7 @@ def _checked(block: Block, residual: Any, batch: int) -> Float[Array, "batch n *
 
 
 def block_norms(residuals: Residuals) -> BlockNorms:
-    """{q: ||r_q||^2_{2,N_q}} for each input: squares summed over channels, averaged over points (eq:block-
-    discrete-l2)."""
+    """{q: ||r_q||^2_{2,N_q}} per input: squares summed over channels, averaged over points (eq:block-discrete-l2)."""
     norms = {}
     for name, residual in residuals.items():
         squares = residual**2 if residual.ndim == 2 else jnp.sum(residual**2, axis=2)
