@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from stablepdenet.errors import ConfigError
-from stablepdenet.operators import AbstractOperator, Query
+from stablepdenet.operators import AbstractOperator, Fields, Query
 from stablepdenet.problems import Block, Problem
 
 Residuals = dict[str, Float[Array, "batch n *channels"]]
@@ -24,21 +24,31 @@ def residual_map(operator: AbstractOperator, problem: Problem) -> ResidualMap:
     result pays for the inputs only. A step that needs clean and attacked residuals, and an attack that needs many,
     share it.
     """
-    wanted = [block.wanted(problem.coordinates) for block in problem.blocks]
-    queries = [
-        Query(jnp.asarray(block.points), tuple(dict.fromkeys(names.values())))
-        for block, names in zip(problem.blocks, wanted, strict=True)
+    evaluate = operator.on(block_queries(problem))
+    residuals = block_residuals(problem)
+    return lambda a: residuals(evaluate(a), a)
+
+
+def block_queries(problem: Problem) -> list[Query]:
+    """What each block asks of the solution: its points and the derivatives there."""
+    return [
+        Query(jnp.asarray(block.points), tuple(dict.fromkeys(block.wanted(problem.coordinates).values())))
+        for block in problem.blocks
     ]
-    evaluate = operator.on(queries)
+
+
+def block_residuals(problem: Problem) -> Callable[[list[Fields], Float[Array, "batch m"]], Residuals]:
+    """(u's derivatives as `block_queries` asks for them, a) -> {q: F_q(u, a)} (eq:residual-blocks)."""
+    wanted = [block.wanted(problem.coordinates) for block in problem.blocks]
     values = {
         block.name: jnp.asarray(problem.input.matrix(block.points[:, 0])).T
         for block in problem.blocks
         if "a" in block.parameters
     }
 
-    def residuals(a: Float[Array, "batch m"]) -> Residuals:
+    def residuals(solution: list[Fields], a: Float[Array, "batch m"]) -> Residuals:
         result = {}
-        for block, names, fields in zip(problem.blocks, wanted, evaluate(a), strict=True):
+        for block, names, fields in zip(problem.blocks, wanted, solution, strict=True):
             arguments: dict[str, Any] = {name: fields[word] for name, word in names.items()}
             for parameter in block.parameters:
                 if parameter == "a":

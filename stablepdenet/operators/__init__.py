@@ -2,7 +2,14 @@
 
 from collections.abc import Callable
 
-from stablepdenet.operators.base import AbstractOperator, Evaluator, Fields, FunctionOperator, Query
+from stablepdenet.operators.base import (
+    AbstractBasisOperator,
+    AbstractOperator,
+    Evaluator,
+    Fields,
+    FunctionOperator,
+    Query,
+)
 from stablepdenet.operators.deeponet import DeepONet
 from stablepdenet.operators.jets import Derivative
 from stablepdenet.operators.modified import ModifiedDeepONet
@@ -11,6 +18,7 @@ OPERATORS: dict[str, Callable[..., AbstractOperator]] = {"deeponet": DeepONet, "
 
 __all__ = [
     "OPERATORS",
+    "AbstractBasisOperator",
     "AbstractOperator",
     "DeepONet",
     "Derivative",

@@ -13,7 +13,8 @@ from jaxtyping import Array, Float
 
 from stablepdenet.operators.jets import Derivative
 
-Fields = dict[Derivative, Float[Array, "batch n"]]
+# Blocks differ in their number of points, so lists of these do not share it.
+Fields = dict[Derivative, Float[Array, "batch _"]]
 Evaluator = Callable[[Float[Array, "batch m"]], list[Fields]]
 
 
@@ -44,6 +45,25 @@ class AbstractOperator(eqx.Module):
     ) -> Fields:
         """The derivatives `wanted` (tuples of coordinate numbers, `()` for the value) for all inputs at all points."""
         return self.on([Query(jnp.asarray(points), tuple(wanted))])(a)[0]
+
+
+class AbstractBasisOperator(AbstractOperator):
+    """An operator whose solutions are combinations of fixed functions of the point: u(xi) = sum_j c_j(a) phi_j(xi).
+
+    What is measured on many points then needs the points once: distances by a triangular factor of the basis, the
+    input's Jacobian by that of the coefficients alone.
+    """
+
+    @abstractmethod
+    def coefficients(self, a: Float[Array, "batch m"]) -> Float[Array, "batch k"]:
+        """c(a)."""
+
+    @abstractmethod
+    def basis(self, points: Float[Array, "n dim"]) -> Float[Array, "n k"]:
+        """phi at the points."""
+
+    def __call__(self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]) -> Float[Array, "batch n"]:
+        return self.coefficients(a) @ self.basis(points).T
 
 
 class FunctionOperator(AbstractOperator):

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from stablepdenet.operators.base import AbstractOperator, Evaluator, Fields, Query
+from stablepdenet.operators.base import AbstractBasisOperator, Evaluator, Fields, Query
 from stablepdenet.operators.mlp import MLP
 
 
-class DeepONet(AbstractOperator):
+class DeepONet(AbstractBasisOperator):
     """G(a)(xi) = sum_j b_j(a) t_j(xi) + b_0 (eq:deeponet).
 
     Branch b and trunk t are networks of `depth` weight matrices with `width` neurons each; the latent dimension p is
@@ -30,8 +30,12 @@ class DeepONet(AbstractOperator):
         self.trunk = MLP([coordinates] + [width] * depth, key=trunk_key)
         self.bias = jnp.zeros(())
 
-    def __call__(self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]) -> Float[Array, "batch n"]:
-        return self.branch(a) @ self.trunk(points).T + self.bias
+    def coefficients(self, a: Float[Array, "batch m"]) -> Float[Array, "batch k"]:
+        return jnp.concatenate([self.branch(a), jnp.broadcast_to(self.bias, (len(a), 1))], axis=1)
+
+    def basis(self, points: Float[Array, "n dim"]) -> Float[Array, "n k"]:
+        features = self.trunk(points)
+        return jnp.concatenate([features, jnp.ones_like(features[:, :1])], axis=1)
 
     def on(self, queries: Sequence[Query]) -> Evaluator:
         features = [self.trunk.jet(jnp.asarray(query.points), query.wanted) for query in queries]

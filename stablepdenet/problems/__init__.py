@@ -15,7 +15,7 @@ from stablepdenet.problems.burgers import burgers
 from stablepdenet.problems.heat import heat
 from stablepdenet.problems.helmholtz import helmholtz
 from stablepdenet.problems.poisson import poisson
-from stablepdenet.problems.reference import LinearReference
+from stablepdenet.problems.reference import AbstractReference, ColeHopfReference, LinearReference
 
 PROBLEMS: dict[str, Callable[..., Problem]] = {
     "heat": heat,
@@ -59,7 +59,9 @@ def _unknown(name: str) -> NoReturn:
 
 __all__ = [
     "PROBLEMS",
+    "AbstractReference",
     "Block",
+    "ColeHopfReference",
     "LinearReference",
     "Problem",
     "burgers",

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from jaxtyping import Float
-from numpy import ndarray
-
 from stablepdenet import points
 from stablepdenet.attacks import PeriodicEndpoints, PGDLinf
 from stablepdenet.problems.base import Block, Problem, periodic_residual
-from stablepdenet.solvers.burgers import cole_hopf
+from stablepdenet.problems.reference import ColeHopfReference
 from stablepdenet.spaces import PeriodicGaussianField, SensorInput
 
 
@@ -17,11 +14,7 @@ def burgers(*, viscosity: float = 0.01, sensors: int = 101, interior: int = 1000
 
     The sensors include both ends, where admissible inputs agree. The periodic block asks for u and u_x to match.
     """
-    x, axis, t = points.uniform(sensors), points.uniform(101), points.uniform(101)
-
-    def reference(a: Float[ndarray, "batch m"]) -> Float[ndarray, "batch n"]:
-        return cole_hopf(a, x, axis, t, viscosity).swapaxes(1, 2).reshape(len(a), -1)
-
+    x, axes = points.uniform(sensors), (points.uniform(101), points.uniform(101))
     return Problem(
         name="burgers",
         equation="u_t + u u_x - nu u_xx = 0,  u and u_x of period 1,  u(x, 0) = a(x)",
@@ -37,8 +30,8 @@ def burgers(*, viscosity: float = 0.01, sensors: int = 101, interior: int = 1000
             Block("ic", points.initial(x), lambda u, a: u - a),
         ),
         attack=PGDLinf(eps=0.05, admissible=PeriodicEndpoints()),
-        reference=reference,
-        axes=(axis, t),
+        reference=ColeHopfReference(x, viscosity, axes),
+        axes=axes,
         batch=50,
         tests=1000,
     )

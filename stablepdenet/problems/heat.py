@@ -16,7 +16,7 @@ def heat(*, alpha: float = 0.01, sensors: int = 101, interior: int = 1000, sides
     The random initial values do not vanish at the ends, so u jumps in the corners (0, 0) and (1, 0). Convention for the
     evaluation grid: the boundary value 0 for all t > 0, the initial value at t = 0.
     """
-    x, t = points.uniform(sensors), points.uniform(100)
+    x, axes = points.uniform(sensors), (points.uniform(101), points.uniform(100))
     return Problem(
         name="heat",
         equation="u_t - alpha u_xx = 0,  u(0, t) = u(1, t) = 0,  u(x, 0) = a(x)",
@@ -29,6 +29,6 @@ def heat(*, alpha: float = 0.01, sensors: int = 101, interior: int = 1000, sides
             Block("ic", points.initial(x), lambda u, a: u - a),
         ),
         attack=PGDLinf(eps=0.05),
-        reference=LinearReference(lambda: response_matrix(x, points.grid(points.uniform(101), t), alpha)),
-        axes=(points.uniform(101), t),
+        reference=LinearReference(lambda axes: response_matrix(x, points.grid(*axes), alpha), axes),
+        axes=axes,
     )

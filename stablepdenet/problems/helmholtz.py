@@ -19,7 +19,7 @@ def helmholtz(
     """-u_xx - kappa^2 u = sum_n a_n sqrt(2) sin(n pi x) on (0, 1), u(0) = u(1) = 0 (eq:helmholtz)."""
     if math.isclose(kappa, round(kappa / math.pi) * math.pi, abs_tol=1e-9):
         raise ConfigError(f"problem.kappa = {kappa:g} is a resonance: choose one that is not a multiple of pi.")
-    axis = points.uniform(257)
+    axes = (points.uniform(257),)
     inputs = ModalInput(SineSeries(modes=modes))
     # eq:helmholtz_nearresonant_bc_weight: the homogeneous solution that a boundary error excites grows like 1 /
     # sin(kappa).
@@ -34,7 +34,7 @@ def helmholtz(
             Block("bc", points.boundary(), lambda u: u, weight=weight),
         ),
         attack=PGDBandLimited(eps=0.01, input=inputs, band=modes),
-        reference=LinearReference(lambda: response_matrix(kappa, modes, axis)),
-        axes=(axis,),
+        reference=LinearReference(lambda axes: response_matrix(kappa, modes, *axes), axes),
+        axes=axes,
         batch=50,
     )

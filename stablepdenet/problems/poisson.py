@@ -12,7 +12,7 @@ from stablepdenet.spaces import PowerSeries, SensorInput
 
 def poisson(*, sensors: int = 100, interior: int = 100) -> Problem:
     """-u_xx = a on (0, 1), u(0) = u(1) = 0, with sources a that are cubics (equ:possion_1d)."""
-    x, axis = points.uniform(sensors), points.uniform(100)
+    x, axes = points.uniform(sensors), (points.uniform(100),)
     return Problem(
         name="poisson",
         equation="-u_xx = a(x),  u(0) = u(1) = 0",
@@ -24,7 +24,7 @@ def poisson(*, sensors: int = 100, interior: int = 100) -> Problem:
             Block("bc", points.boundary(), lambda u: u, weight=2.0),
         ),
         attack=PGDLinf(eps=0.05),
-        reference=LinearReference(lambda: response_matrix(x, axis)),
-        axes=(axis,),
+        reference=LinearReference(lambda axes: response_matrix(x, *axes), axes),
+        axes=axes,
         functions=100,
     )
