@@ -2,52 +2,40 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from pathlib import Path
 
-import jax
-import numpy as np
-from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 
 from stablepdenet.config import Config
-from stablepdenet.evaluation import EvaluationRow, common_attack_errors, common_perturbation, evaluation_inputs, predict
+from stablepdenet.evaluation import Case, Measurer, Row, audit
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.problems import Problem
 from stablepdenet.report.figures import perturbation_figure, save_figure
-from stablepdenet.training.run import storage
-from stablepdenet.training.state import streams
-
-EVALUATION_EPS = (0.05, 0.10)
+from stablepdenet.training.run import storage, write_json
 
 
-def evaluate(
-    operators: dict[str, AbstractOperator], problem: Problem, config: Config, out: Path
-) -> list[EvaluationRow]:
+def evaluate(operators: dict[str, AbstractOperator], problem: Problem, config: Config, out: Path) -> list[Row]:
     """Attacks the operators, writes `errors.json` and the figure below `out`, and returns the rows."""
-    attacks = [dataclasses.replace(problem.attack, eps=eps) for eps in EVALUATION_EPS]
-    key = streams(jax.random.key(config.seed)).evaluation
-    rows = common_attack_errors(operators, problem, attacks, key=key)
+    found = audit(operators, problem, parts=["errors"], tests=None, recipe="paper", seed=config.seed)
+    rows = [row for row in found.rows if row["metric"] == "relative_l2"]
     with storage(out):
-        (out / "errors.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-        save_figure(_figure(operators, problem, key), out / "poisson.png")
+        write_json(out / "errors.json", rows)
+        save_figure(_figure(operators, problem, found.cases[0]), out / "poisson.png")
     return rows
 
 
-def _figure(operators: dict[str, AbstractOperator], problem: Problem, key: PRNGKeyArray) -> Figure:
+def _figure(operators: dict[str, AbstractOperator], problem: Problem, case: Case) -> Figure:
     """The first test input, clean and perturbed."""
-    clean = evaluation_inputs(problem, 1)
-    attack = dataclasses.replace(problem.attack, eps=EVALUATION_EPS[0])
-    perturbed = common_perturbation(operators["pi"], problem, clean, attack, key=key)
-    settings = {"clean": clean, "perturbed": perturbed}
+    assert case.base is not None
+    settings = {"clean": case.base[:1], "perturbed": case.inputs[:1]}
+    measurer = Measurer(problem)
     return perturbation_figure(
         problem.axes[0],
-        {name: np.asarray(a)[0] @ problem.input.matrix(problem.axes[0]).T for name, a in settings.items()},
+        {name: a[0] @ problem.input.matrix(problem.axes[0]).T for name, a in settings.items()},
         problem.axes[0],
-        {name: problem.reference(np.asarray(a))[0] for name, a in settings.items()},
+        {name: problem.reference(a)[0] for name, a in settings.items()},
         {
-            name: {method: predict(operator, problem, a)[0] for method, operator in operators.items()}
+            name: {method: measurer.solve(operator, a)[0] for method, operator in operators.items()}
             for name, a in settings.items()
         },
         input_label="source $f(x)$",

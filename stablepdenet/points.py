@@ -23,6 +23,17 @@ def grid(*axes: Float[ndarray, " _"]) -> Float[ndarray, "points dim"]:
     return np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
 
 
+def midpoints(axis: Float[ndarray, " num"]) -> Float[ndarray, " more"]:
+    """The points of an axis and those halfway between."""
+    return np.sort(np.concatenate([axis, 0.5 * (axis[1:] + axis[:-1])]))
+
+
+def trapezoid(axis: Float[ndarray, " num"]) -> Float[ndarray, " num"]:
+    """The weights of the trapezoidal rule on an axis."""
+    half = np.diff(axis) / 2
+    return np.append(half, 0) + np.insert(half, 0, 0)
+
+
 def hammersley(num: int, box: Sequence[Interval] = (UNIT,)) -> Float[ndarray, "num dim"]:
     """The Hammersley set in any dimension: (i + 1/2) / num beside the Halton sequence of the remaining coordinates.
 

@@ -1,16 +1,19 @@
-"""Reading a user's input file."""
+"""Reading what a user names: an input file, an object of a module."""
 
 from __future__ import annotations
 
+import importlib
+import sys
 import warnings
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from stablepdenet.errors import InputError
+from stablepdenet.errors import ConfigError, InputError
 
 
 def read_inputs(path: Path, size: int) -> Float[ndarray, "batch size"]:
@@ -46,3 +49,19 @@ def read_inputs(path: Path, size: int) -> Float[ndarray, "batch size"]:
             "replace it."
         )
     return rows
+
+
+def import_object(name: str) -> Any:
+    """The object that MODULE:NAME names, the module being looked for in the working folder first."""
+    module, _, attribute = name.partition(":")
+    if not module or not attribute.isidentifier():
+        raise ConfigError(f"'{name}' must be of the form MODULE:NAME, e.g. mymodel:solve for solve in mymodel.py.")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = importlib.import_module(module)
+    except Exception as error:  # a module is anybody's code and may fail in any way
+        first = next(iter(str(error).splitlines()), "")
+        raise ConfigError(f"Cannot import '{module}' ({type(error).__name__}: {first}): name a module here.") from error
+    if not hasattr(found, attribute):
+        raise ConfigError(f"The module '{module}' has no '{attribute}': name an object that it defines.")
+    return getattr(found, attribute)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,17 +78,40 @@ def start(
         raise Interrupted(stop.signal_number, folder) from None
 
 
-def resume(folder: Path, *, new_report: NewReport) -> tuple[Problem, dict[str, TrainState]]:
+def resume(folder: Path, *, new_report: NewReport) -> tuple[Problem, Config, dict[str, TrainState]]:
     """Continues the run, or the three runs, in `folder` to their end."""
     together = (folder / SUITE).exists()
     config = load_config(read_json(folder / SUITE), folder) if together else Run.open(folder).config
     problem = problem_of(config)
-    return problem, start(problem, config, folder, together=together, new_report=new_report)
+    return problem, config, start(problem, config, folder, together=together, new_report=new_report)
 
 
 def holds_run(folder: Path) -> bool:
     """Whether a training was started in `folder`."""
     return (folder / SINGLE).exists() or (folder / SUITE).exists()
+
+
+def load_operators(folders: Sequence[Path]) -> tuple[Problem, Config, dict[str, AbstractOperator]]:
+    """The trained operators of several run folders by method, all of one problem and seed; a folder of the three
+    methods counts as three."""
+    singles = [folder / name if (folder / SUITE).exists() else folder for folder in folders for name in _inside(folder)]
+    configs = {folder: Run.open(folder).config for folder in singles}
+    first = next(iter(configs.values()))
+    for folder, config in configs.items():
+        for what, one, other in (("problem", first.problem, config.problem), ("seed", first.seed, config.seed)):
+            if one != other:
+                raise ConfigError(f"'{singles[0]}' and '{folder}' differ in their {what}: evaluate them one by one.")
+    methods = [config.method.name for config in configs.values()]
+    twice = next((name for name in methods if methods.count(name) > 1), None)
+    if twice:
+        raise ConfigError(f"Two of the runs are of the method {twice}: evaluate them one by one.")
+    problem = problem_of(first)
+    operators = {config.method.name: load_operator(folder, problem)[1] for folder, config in configs.items()}
+    return problem, first, operators
+
+
+def _inside(folder: Path) -> tuple[str, ...]:
+    return tuple(METHODS) if (folder / SUITE).exists() else ("",)
 
 
 def load_operator(folder: Path | str, problem: Problem | None = None) -> tuple[Problem, AbstractOperator]:

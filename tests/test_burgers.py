@@ -120,10 +120,60 @@ def test_cole_hopf_ignores_the_global_precision_and_batches() -> None:
     np.testing.assert_allclose(single, u[:3], atol=1e-4)
 
 
-def test_cole_hopf_refuses_what_round_off_would_ruin() -> None:
+def test_positive_sums_equal_fourier_sums_where_both_work() -> None:
+    # Times to 1 with means to −0.7: drift, periodic images and x beyond the period all take part.
+    sensors, x, times = uneven_sensors(11), np.linspace(-0.5, 1.5, 41), np.array([0.0, 0.05, 0.3, 1.0])
+    arguments = random_periodic(11, 7), sensors, x, times, 0.05, 16384
+    np.testing.assert_allclose(
+        burgers._positive_sums(*arguments), burgers._fourier_sums(*arguments), rtol=0, atol=1e-10
+    )
+
+
+@pytest.mark.parametrize("viscosity", [1e-3, 1e-5])
+def test_positive_sums_do_not_depend_on_their_blocks(viscosity: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    sensors, x, times = np.linspace(0, 1, 21), np.linspace(0, 1, 15), np.array([0.01, 0.2, 1.0])
+    arguments = random_periodic(21, 13), sensors, x, times, viscosity, 16384
+    in_blocks = burgers._positive_sums(*arguments)
+    monkeypatch.setattr(burgers, "_LONGEST_BLOCK", 1)  # every node scaled by itself: nothing can underflow
+    np.testing.assert_allclose(in_blocks, burgers._positive_sums(*arguments), rtol=0, atol=1e-11)
+
+
+def test_cole_hopf_against_pseudo_spectral_past_the_shock() -> None:
+    # The front of width 4ν/0.6 = 0.007 stands from t = 0.53; (max Ψ − min Ψ)/(2ν) = 48.
+    def field(x: np.ndarray) -> np.ndarray:
+        return 0.3 * np.sin(2 * np.pi * x)
+
+    x = np.arange(2048) / 2048
+    spectral = burgers.pseudo_spectral(field(x)[None], 0.001, 1.0, 2000)[:, [500, 1200, 2000], ::8]
+    exact = from_smooth(field, x[::8], np.array([0.25, 0.6, 1.0]), 0.001)
+    np.testing.assert_allclose(exact, spectral, rtol=0, atol=1e-8)
+
+
+def test_cole_hopf_keeps_symmetries_at_small_viscosity() -> None:
+    sensors, x, times = np.linspace(0, 1, 41), np.linspace(0, 1, 51), np.array([0.1, 0.7, 1.0])
+    a = 0.3 * np.sin(2 * np.pi * sensors)[None] + 0.1 * np.sin(6 * np.pi * sensors)
+    u = burgers.cole_hopf(a, sensors, x, times, 1e-4)
+    np.testing.assert_allclose(u, -u[:, :, ::-1], rtol=0, atol=1e-10)
+    assert np.all(np.abs(u) <= np.abs(a).max())
+    # A frame that moves with c adds c: u(x, t) from a + c is c + u(x − ct, t).
+    moved = [burgers.cole_hopf(a + 0.3, sensors, x + 0.3 * t, np.array([t]), 1e-4)[:, 0] for t in times]
+    np.testing.assert_allclose(np.stack(moved, axis=1), 0.3 + u, rtol=0, atol=1e-8)
+
+
+def test_cole_hopf_takes_the_slow_way_only_where_it_must() -> None:
+    sensors, x, times = np.linspace(0, 1, 11), np.linspace(0, 1, 7), np.array([0.0, 0.2, 1.0])
+    gentle = 0.03 * np.sin(2 * np.pi * sensors)
+    a = np.stack([gentle, 10 * gentle, -gentle])
+    u = burgers.cole_hopf(a, sensors, x, times, 0.001)
+    np.testing.assert_array_equal(u[::2], burgers._fourier_sums(a[::2], sensors, x, times, 0.001, 4096))
+    np.testing.assert_array_equal(u[1:2], burgers._positive_sums(a[1:2], sensors, x, times, 0.001, 4096))
+    assert burgers.cole_hopf(a[:0], sensors, x, times, 0.001).shape == (0, 3, 7)
+
+
+def test_cole_hopf_refuses_what_its_grid_cannot_resolve() -> None:
     sensors = np.linspace(0, 1, 11)
-    with pytest.raises(ConfigError, match="round-off"):
-        burgers.cole_hopf(np.sin(2 * np.pi * sensors)[None], sensors, sensors, sensors, 0.003)
+    with pytest.raises(ConfigError, match=r"problem\.viscosity = 1e-07 is too small .* Take a larger viscosity"):
+        burgers.cole_hopf(np.sin(2 * np.pi * sensors)[None], sensors, sensors, sensors, 1e-7)
 
 
 def test_cole_hopf_gradient() -> None:

@@ -1,4 +1,4 @@
-"""Errors against cases worked by hand."""
+"""Measures and metrics against cases worked by hand."""
 
 from __future__ import annotations
 
@@ -7,17 +7,31 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
+from audit_cases import ERRORS, SYMBOL, Modal, exact_operator, modal_case
 
-from stablepdenet.evaluation import common_attack_errors, common_perturbation, evaluation_inputs, predict, relative_l2
-from stablepdenet.operators import FunctionOperator
-from stablepdenet.problems import make_problem
+from stablepdenet.evaluation import (
+    Measurer,
+    Perturber,
+    dense_lipschitz,
+    evaluation_inputs,
+    exact_lipschitz,
+    local_lipschitz,
+    metrics,
+    relative_l2,
+    setting_of,
+)
+from stablepdenet.evaluation.inputs import Case, clean_case, finer, thinner
+from stablepdenet.evaluation.misfit import DirectMisfit, FactoredMisfit, misfit
+from stablepdenet.evaluation.unseen import coarsened, field_case
+from stablepdenet.operators import DeepONet, FunctionOperator
+from stablepdenet.problems import PROBLEMS, make_problem
 from stablepdenet.report import paper
+from stablepdenet.solvers.helmholtz import lipschitz_constant
 
 
-def _scaled(problem, factor):
-    """factor * S, from the response matrix; points are the evaluation grid."""
-    matrix = jnp.asarray(problem.reference.matrix)
-    return FunctionOperator(lambda a, p: factor * a @ matrix.T)
+def measured(operator, problem, case):
+    return Measurer(problem).measure({"model": operator}, case, residuals={"model": True})["model"]
 
 
 def test_the_error_is_pooled():
@@ -27,34 +41,168 @@ def test_the_error_is_pooled():
     assert np.isclose(relative_l2(prediction, reference), np.sqrt(2 / 101))
 
 
-def test_a_scaled_exact_operator_has_its_scale_as_error_under_every_perturbation():
-    problem = make_problem("poisson")
-    operators = {"pi": _scaled(problem, 1.2), "stable": _scaled(problem, 0.9)}
-    attack = dataclasses.replace(problem.attack, eps=0.1)
-    rows = common_attack_errors(operators, problem, [attack], num=300, key=jax.random.key(0))
-    assert {(r["method"], r["attack"], r["eps"]) for r in rows} == {
-        (m, a, e) for m in ("pi", "stable") for a, e in (("none", 0.0), ("common", 0.1))
+def test_every_metric_of_a_diagonal_error_is_known():
+    # u = sum_n (1 + e_n) c_n phi_n / s_n against S = sum_n c_n phi_n / s_n with s_n = (n pi)^2 - kappa^2: by Parseval
+    # all norms are norms of coefficients; means over the 257 grid points, both ends included, carry a factor 256/257.
+    problem, case = modal_case()
+    found = metrics(measured(Modal(ERRORS), problem, case))
+    c, delta = case.inputs.astype(float), (case.inputs - case.base).astype(float)
+    size, ends = np.linalg.norm(delta, axis=1), np.sqrt(256 / 257)
+    error, true = np.linalg.norm(ERRORS * c / SYMBOL, axis=1), np.linalg.norm(c / SYMBOL, axis=1)
+    gains = {
+        "kappa_S": ends * np.linalg.norm(delta / SYMBOL, axis=1) / size,
+        "kappa_G": ends * np.linalg.norm((1 + ERRORS) * delta / SYMBOL, axis=1) / size,
+        "kappa_E": ends * np.linalg.norm(ERRORS * delta / SYMBOL, axis=1) / size,
+        # The PDE residual is sum_n e_n c_n phi_n, its mean square at midpoints is exact; the ends contribute nothing.
+        "kappa_r": np.linalg.norm(ERRORS * delta, axis=1) / size,
     }
-    # The reference is solved again at a + delta: otherwise the perturbed rows could not be the scale again.
-    for row in rows:
-        assert np.isclose(row["value"], {"pi": 0.2, "stable": 0.1}[row["method"]], rtol=1e-4)
+    expected = {
+        "relative_l2": np.sqrt(np.sum(error**2) / np.sum(true**2)),
+        "relative_l2_mean": np.mean(error / true),
+        "relative_l2_median": np.median(error / true),
+        "relative_l2_p95": np.percentile(error / true, 95),
+    }
+    for name, gain in gains.items():
+        expected[name] = np.sqrt(np.sum((gain * size) ** 2) / np.sum(size**2))
+        expected |= {f"{name}_mean": gain.mean(), f"{name}_median": np.median(gain)}
+        expected[f"{name}_p95"] = np.percentile(gain, 95)
+    inner = np.sum((1 + ERRORS) * (delta / SYMBOL) ** 2, axis=1)
+    lengths = [(gains[name] * size / ends) ** 2 for name in ("kappa_G", "kappa_S")]
+    angle = np.degrees(np.arccos(inner / np.sqrt(lengths[0] * lengths[1])))
+    expected["angle"] = np.degrees(np.arccos(inner.sum() / np.sqrt(lengths[0].sum() * lengths[1].sum())))
+    expected |= {"angle_mean": angle.mean(), "angle_median": np.median(angle), "angle_p95": np.percentile(angle, 95)}
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        assert np.isclose(found[name], value, rtol=2e-4), (name, found[name], value)
+
+
+def test_equal_gains_do_not_hide_an_opposite_response():
+    problem, case = modal_case()
+    found = metrics(measured(Modal(np.full(10, -2.0)), problem, case))
+    assert np.isclose(found["kappa_G"], found["kappa_S"], rtol=1e-5)
+    assert np.isclose(found["kappa_E"], 2 * found["kappa_S"], rtol=1e-5)
+    assert np.isclose(found["angle"], 180, atol=0.1)
+
+
+def test_an_operator_that_does_not_respond_is_at_a_right_angle():
+    problem, case = modal_case()
+    found = metrics(measured(Modal(np.full(10, -1.0)), problem, case))
+    assert found["kappa_G"] == 0 and found["angle"] == 90
+
+
+@pytest.mark.parametrize("kappa", [3.5 * np.pi, 3 * np.pi + 0.5, 3 * np.pi + 0.1])
+def test_lipschitz_constants_of_a_diagonal_operator_are_its_largest_gain(kappa):
+    problem = make_problem("helmholtz", {"kappa": kappa})
+    symbol = (np.pi * np.arange(1, 11)) ** 2 - kappa**2
+    a = np.asarray(evaluation_inputs(problem, 5))
+    operator = Modal(ERRORS, kappa=kappa)
+    assert np.allclose(local_lipschitz(operator, problem, a), np.abs((1 + ERRORS) / symbol).max(), rtol=1e-5)
+    assert np.allclose(exact_lipschitz(problem, a), lipschitz_constant(kappa, 10), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["poisson", "heat", "burgers", "helmholtz"])
+def test_structured_and_dense_lipschitz_constants_agree(name):
+    problem = make_problem(name)
+    a = np.asarray(evaluation_inputs(problem, 3))
+    operator = DeepONet(problem.input.size, len(problem.coordinates), key=jax.random.key(1))
+    dense = dense_lipschitz(operator, problem, a)
+    assert np.allclose(local_lipschitz(operator, problem, a), dense, rtol=1e-5)
+    # An operator of unknown structure takes the dense way.
+    assert np.allclose(local_lipschitz(FunctionOperator(operator.__call__), problem, a), dense, rtol=1e-6)
+
+
+def test_sensor_inputs_are_measured_in_their_normalised_norm():
+    # S = (a_0 + ... + a_99) / 100 everywhere: the mean of a has at most the root mean square of a.
+    problem = make_problem("poisson")
+    operator = FunctionOperator(lambda a, p: jnp.mean(a, axis=1, keepdims=True) * jnp.ones(len(p)))
+    assert np.allclose(local_lipschitz(operator, problem, np.zeros((2, 100), np.float32)), 1.0, rtol=1e-5)
+
+
+def test_the_exact_burgers_constant_is_the_largest_response_to_a_small_perturbation():
+    problem = make_problem("burgers")
+    a = np.asarray(evaluation_inputs(problem, 1), np.float64)
+    constant = exact_lipschitz(problem, a)[0]
+    rng, step = np.random.default_rng(0), 1e-5
+    for _ in range(5):
+        delta = rng.normal(size=(1, 101)).cumsum(axis=1)
+        delta = step * (delta - np.linspace(delta[0, 0], delta[0, -1], 101))
+        change = (problem.reference(a + delta) - problem.reference(a)).reshape(101, 101)
+        weights = np.full(101, 0.01) * np.where(np.isin(np.arange(101), [0, 100]), 0.5, 1.0)
+        response = np.sqrt(weights @ change**2 @ weights)
+        assert response <= constant * np.sqrt(np.mean(delta**2))
+
+
+@pytest.mark.parametrize("name", ["poisson", "helmholtz"])
+def test_the_factored_misfit_is_the_direct_one(name):
+    problem = make_problem(name)
+    operator = DeepONet(problem.input.size, 1, key=jax.random.key(1))
+    factored = misfit(operator, problem)
+    direct = DirectMisfit(operator, jnp.asarray(problem.grid), problem.reference)
+    assert isinstance(factored, FactoredMisfit)
+    a, b = jnp.split(evaluation_inputs(problem, 6), 2)
+    solution = jnp.asarray(problem.reference(np.asarray(b)), jnp.float32)
+    assert np.allclose(factored.fixed(a, factored.target(b, solution)), direct.fixed(a, solution), rtol=1e-4)
+    assert np.allclose(factored.moving(a), direct.moving(a), rtol=1e-4)
 
 
 def test_the_common_perturbation_maximises_the_clean_reference_discrepancy():
     # For G = 2 S it is ||S(a) + 2 S(delta)||. Green's function is positive, so for a > 0 the best is delta = eps.
     problem = make_problem("poisson")
-    a = jnp.ones((3, 100))
-    perturbed = common_perturbation(_scaled(problem, 2.0), problem, a, problem.attack, key=jax.random.key(0))
+    doubled = FunctionOperator(lambda a, p: 2 * problem.reference.traced(a))
+    perturbed = Perturber(problem).common(doubled, np.ones((3, 100), np.float32), 0.05, key=jax.random.key(0))
     # The end sensors barely matter to u, but their gradient has a sign as well.
     assert np.allclose(perturbed, 1.05, atol=1e-6)
 
 
-def test_a_classical_solver_in_numpy_is_an_operator():
+def test_measuring_in_chunks_is_measuring_at_once():
     problem = make_problem("poisson")
-    solver = FunctionOperator(lambda a, p: problem.reference(np.asarray(a)))
-    rows = common_attack_errors({"pi": solver}, problem, [], num=10, key=jax.random.key(0))
-    # float32 rounding of an operator's output.
-    assert rows[0]["value"] < 1e-6
+    a = np.asarray(evaluation_inputs(problem, 450))
+    everything = measured(exact_operator(problem, 1.2), problem, clean_case(jnp.asarray(a)))
+    assert everything.error.shape == (450,)
+    assert np.allclose(np.sqrt(everything.error / everything.solution), 0.2, rtol=1e-4)
+
+
+def test_truth_may_be_finer_than_what_an_operator_sees():
+    # The operator solves exactly what it is given: its error is that of the data.
+    problem = make_problem("poisson")
+    fine = np.asarray(evaluation_inputs(problem, 20))
+    coarse = coarsened(fine, problem.input)
+    found = metrics(measured(exact_operator(problem), problem, Case("none", "coarse", coarse, fine)))
+    expected = relative_l2(problem.reference(coarse), problem.reference(fine))
+    assert 1e-6 < expected < 1e-2
+    assert np.isclose(found["relative_l2"], expected, rtol=0.05)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_rougher_fields_vary_faster_and_keep_their_size(name):
+    problem = make_problem(name)
+    x = np.linspace(0, 1, 200)
+    variation, size = {}, {}
+    for kind in ("rough", "smooth"):
+        values = field_case(problem, kind, 500).inputs @ problem.input.matrix(x).T
+        size[kind] = np.sqrt(np.mean(values**2))
+        variation[kind] = np.sqrt(np.mean(np.diff(values, axis=1) ** 2)) / size[kind]
+    assert variation["rough"] > 1.2 * variation["smooth"]
+    assert 0.5 < size["rough"] / size["smooth"] < 2
+
+
+@pytest.mark.parametrize("name", ["poisson", "heat", "burgers"])
+def test_other_grids_hold_the_same_solution(name):
+    problem = make_problem(name)
+    a = np.asarray(evaluation_inputs(problem, 2))
+    whole = problem.reference(a).reshape(2, *map(len, problem.axes))
+    refined, thinned = finer(problem), thinner(problem)
+    every_other = (slice(None), *(slice(None, None, 2) for _ in problem.axes))
+    assert np.allclose(refined.reference(a).reshape(2, *map(len, refined.axes))[every_other], whole, atol=1e-12)
+    strides = [len(axis) // len(thin) + 1 for axis, thin in zip(problem.axes, thinned.axes, strict=True)]
+    kept = (slice(None), *(slice(None, None, stride) for stride in strides))
+    assert np.allclose(thinned.reference(a).reshape(2, *map(len, thinned.axes)), whole[kept], atol=1e-12)
+
+
+def test_a_plain_reference_knows_one_grid():
+    problem = dataclasses.replace(make_problem("poisson"), reference=lambda a: a)
+    assert finer(problem) is None
+    assert thinner(problem) is problem
 
 
 def test_evaluation_inputs_are_fixed_and_nested():
@@ -63,14 +211,12 @@ def test_evaluation_inputs_are_fixed_and_nested():
     assert np.array_equal(evaluation_inputs(problem, 5), evaluation_inputs(problem)[:5])
 
 
-def test_prediction_in_chunks_is_prediction_at_once():
-    problem = make_problem("poisson")
-    a = evaluation_inputs(problem, 450)
-    assert np.allclose(predict(_scaled(problem, 1.0), problem, a), problem.reference(np.asarray(a)), atol=1e-6)
+def test_settings_read_like_the_papers():
+    assert [setting_of(eps) for eps in (0.05, 0.1, 0.125, 0.2, 1e-5)] == ["0.05", "0.10", "0.125", "0.20", "1e-05"]
 
 
 def test_the_papers_numbers_are_at_hand():
-    assert paper.relative_l2("poisson", "stable", 0.0) == 0.014940
-    assert paper.relative_l2("heat", "pi", 0.10) == 1.063989
-    assert paper.relative_l2("helmholtz", "pi", 0.0) is None
-    assert paper.relative_l2("poisson", "pi", 0.2) is None
+    assert paper.relative_l2("poisson", "stable", "clean") == 0.014940
+    assert paper.relative_l2("heat", "pi", "0.10") == 1.063989
+    assert paper.relative_l2("helmholtz", "pi", "clean") is None
+    assert paper.relative_l2("poisson", "pi", "0.20") is None

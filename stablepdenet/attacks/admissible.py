@@ -11,13 +11,16 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+# A number, or a traced one: a sweep over budgets then compiles once.
+Budget = float | Float[Array, ""]
+
 
 class AbstractAdmissibleSet(eqx.Module):
     """A set A of inputs."""
 
     @abstractmethod
     def project(
-        self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"], eps: float
+        self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"], eps: Budget
     ) -> Float[Array, "batch m"]:
         """Solves min ||d - delta||_2 subject to |d_i| <= eps and a + d in A, for each input of the batch."""
 
@@ -34,7 +37,7 @@ class Unrestricted(AbstractAdmissibleSet):
     """Every input."""
 
     def project(
-        self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"], eps: float
+        self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"], eps: Budget
     ) -> Float[Array, "batch m"]:
         return jnp.clip(delta, -eps, eps)
 
@@ -49,7 +52,7 @@ class PeriodicEndpoints(AbstractAdmissibleSet):
     """Inputs whose first and last sensor value agree: functions of period 1 with a sensor at both ends."""
 
     def project(
-        self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"], eps: float
+        self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"], eps: Budget
     ) -> Float[Array, "batch m"]:
         # Both ends move together, so the nearest common value is their mean; the box is the same for both.
         ends = 0.5 * (delta[:, :1] + delta[:, -1:])
@@ -73,7 +76,7 @@ class ValueRange(AbstractAdmissibleSet):
     upper: float = float("inf")
 
     def project(
-        self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"], eps: float
+        self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"], eps: Budget
     ) -> Float[Array, "batch m"]:
         return jnp.clip(delta, jnp.maximum(self.lower - a, -eps), jnp.minimum(self.upper - a, eps))
 

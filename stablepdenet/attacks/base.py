@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from stablepdenet.attacks.admissible import AbstractAdmissibleSet
+from stablepdenet.attacks.admissible import AbstractAdmissibleSet, Budget
 
 Objective = Callable[[Float[Array, "batch m"]], Float[Array, " batch"]]
 
@@ -31,7 +31,7 @@ class AbstractPGD(eqx.Module):
     `step_size` is a fraction of the ball's radius: alpha = step_size * radius.
     """
 
-    eps: eqx.AbstractVar[float]
+    eps: eqx.AbstractVar[Budget]
     admissible: eqx.AbstractVar[AbstractAdmissibleSet]
     steps: eqx.AbstractVar[int]
     step_size: eqx.AbstractVar[float]
@@ -54,8 +54,16 @@ class AbstractPGD(eqx.Module):
         """A point of the ball and the admissible set for each input: the nearest one, as far as a member says so."""
 
     @abstractmethod
+    def length(self, z: Float[Array, "batch k"]) -> Float[Array, "batch 1"]:
+        """The ball's norm of z."""
+
+    @abstractmethod
     def perturbation(self, z: Float[Array, "batch k"]) -> Float[Array, "batch m"]:
         """delta from z."""
+
+    @abstractmethod
+    def coordinates(self, delta: Float[Array, "batch m"]) -> Float[Array, "batch k"]:
+        """z from delta, or from the part of it that the coordinates can express."""
 
     @abstractmethod
     def describe(self) -> str:
@@ -65,10 +73,15 @@ class AbstractPGD(eqx.Module):
     def __call__(self, objective: Objective, a: Float[Array, "batch m"], *, key: PRNGKeyArray) -> Attacked:
         """Maximises `objective` (one value per input) over the admissible perturbations of each input."""
         alpha = self.step_size * self.radius(a)
-        # Through `snap` the objective sees admissible inputs only, and entries that move together share a gradient.
-        gradient = jax.grad(lambda z: jnp.sum(objective(self.admissible.snap(a + self.perturbation(z)))))
+        gradient = jax.grad(lambda z: jnp.sum(objective(self.attacked(z, a).inputs)))
         z = self.start(a, key=key)
         z = self.project(z if self.random_start else jnp.zeros_like(z), a)
         z = jax.lax.fori_loop(0, self.steps, lambda _, z: self.project(z + alpha * self.direction(gradient(z)), a), z)
+        return self.attacked(z, a)
+
+    @final
+    def attacked(self, z: Float[Array, "batch k"], a: Float[Array, "batch m"]) -> Attacked:
+        """The perturbed input of z. Through `snap` an objective sees admissible inputs only, and entries that move
+        together share a gradient."""
         delta = self.perturbation(z)
         return Attacked(self.admissible.snap(a + delta), delta)

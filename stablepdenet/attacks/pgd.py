@@ -5,9 +5,10 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from stablepdenet.attacks.admissible import AbstractAdmissibleSet, Unrestricted
+from stablepdenet.attacks.admissible import AbstractAdmissibleSet, Budget, Unrestricted
 from stablepdenet.attacks.base import AbstractPGD
 from stablepdenet.spaces import AbstractInput
 
@@ -18,7 +19,7 @@ ETA = 1e-12
 class PGDLinf(AbstractPGD):
     """Pointwise PGD-linf: |delta_i| <= eps, absolute, ascent along the gradient's sign (eq:pgd-attack-linf)."""
 
-    eps: float
+    eps: Budget
     admissible: AbstractAdmissibleSet = Unrestricted()
     steps: int = 40
     step_size: float = 0.1
@@ -36,8 +37,14 @@ class PGDLinf(AbstractPGD):
     def project(self, z: Float[Array, "batch m"], a: Float[Array, "batch m"]) -> Float[Array, "batch m"]:
         return self.admissible.project(z, a, self.eps)
 
+    def length(self, z: Float[Array, "batch m"]) -> Float[Array, "batch 1"]:
+        return jnp.max(jnp.abs(z), axis=1, keepdims=True)
+
     def perturbation(self, z: Float[Array, "batch m"]) -> Float[Array, "batch m"]:
         return z
+
+    def coordinates(self, delta: Float[Array, "batch m"]) -> Float[Array, "batch m"]:
+        return delta
 
     def describe(self) -> str:
         return f"PGD-linf, |delta| <= {self.eps:g}"
@@ -56,7 +63,7 @@ class PGDBandLimited(AbstractPGD):
     orthonormal sine modes at the sensors.
     """
 
-    eps: float
+    eps: Budget
     input: AbstractInput = eqx.field(kw_only=True)
     band: int = eqx.field(kw_only=True)
     admissible: AbstractAdmissibleSet = Unrestricted()
@@ -74,12 +81,17 @@ class PGDBandLimited(AbstractPGD):
         return gradient / (jnp.linalg.norm(gradient, axis=1, keepdims=True) + ETA)
 
     def project(self, z: Float[Array, "batch band"], a: Float[Array, "batch m"]) -> Float[Array, "batch band"]:
-        length = jnp.linalg.norm(z, axis=1, keepdims=True)
-        inside = z * jnp.minimum(1.0, self.radius(a) / jnp.maximum(length, ETA))
+        inside = z * jnp.minimum(1.0, self.radius(a) / jnp.maximum(self.length(z), ETA))
         return inside * self.admissible.shrinkage(self.perturbation(inside), a)
+
+    def length(self, z: Float[Array, "batch band"]) -> Float[Array, "batch 1"]:
+        return jnp.linalg.norm(z, axis=1, keepdims=True)
 
     def perturbation(self, z: Float[Array, "batch band"]) -> Float[Array, "batch m"]:
         return z @ jnp.asarray(self.input.modes(self.band), z.dtype)
+
+    def coordinates(self, delta: Float[Array, "batch m"]) -> Float[Array, "batch band"]:
+        return delta @ jnp.asarray(np.linalg.pinv(self.input.modes(self.band)), delta.dtype)
 
     def describe(self) -> str:
         return f"PGD-l2 in {self.band} modes, ||beta|| <= {self.eps:g} ||c||"

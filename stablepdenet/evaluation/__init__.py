@@ -1,19 +1,33 @@
 """Evaluation: operators and a problem in, rows of numbers out."""
 
-from stablepdenet.evaluation.errors import (
-    EvaluationRow,
-    common_attack_errors,
-    common_perturbation,
-    evaluation_inputs,
-    predict,
-    relative_l2,
-)
+from stablepdenet.evaluation.audit import EPS, PARTS, audit
+from stablepdenet.evaluation.inputs import Case, evaluation_inputs, setting_of
+from stablepdenet.evaluation.lipschitz import dense_lipschitz, exact_lipschitz, local_lipschitz
+from stablepdenet.evaluation.measure import Measured, Measurer
+from stablepdenet.evaluation.metrics import metrics, relative_l2
+from stablepdenet.evaluation.perturb import Perturber
+from stablepdenet.evaluation.session import Audit, Row
+from stablepdenet.evaluation.storage import load_cases, load_rows, replay, save
 
 __all__ = [
-    "EvaluationRow",
-    "common_attack_errors",
-    "common_perturbation",
+    "EPS",
+    "PARTS",
+    "Audit",
+    "Case",
+    "Measured",
+    "Measurer",
+    "Perturber",
+    "Row",
+    "audit",
+    "dense_lipschitz",
     "evaluation_inputs",
-    "predict",
+    "exact_lipschitz",
+    "load_cases",
+    "load_rows",
+    "local_lipschitz",
+    "metrics",
     "relative_l2",
+    "replay",
+    "save",
+    "setting_of",
 ]

@@ -11,8 +11,11 @@ from stablepdenet.operators.base import (
     Query,
 )
 from stablepdenet.operators.deeponet import DeepONet
+from stablepdenet.operators.foreign import Capabilities, ModuleOperator, as_operator, capabilities
+from stablepdenet.operators.host import HostOperator
 from stablepdenet.operators.jets import Derivative
 from stablepdenet.operators.modified import ModifiedDeepONet
+from stablepdenet.operators.pytorch import TorchOperator
 
 OPERATORS: dict[str, Callable[..., AbstractOperator]] = {"deeponet": DeepONet, "modified": ModifiedDeepONet}
 
@@ -20,11 +23,17 @@ __all__ = [
     "OPERATORS",
     "AbstractBasisOperator",
     "AbstractOperator",
+    "Capabilities",
     "DeepONet",
     "Derivative",
     "Evaluator",
     "Fields",
     "FunctionOperator",
+    "HostOperator",
     "ModifiedDeepONet",
+    "ModuleOperator",
     "Query",
+    "TorchOperator",
+    "as_operator",
+    "capabilities",
 ]

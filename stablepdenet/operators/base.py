@@ -46,6 +46,10 @@ class AbstractOperator(eqx.Module):
         """The derivatives `wanted` (tuples of coordinate numbers, `()` for the value) for all inputs at all points."""
         return self.on([Query(jnp.asarray(points), tuple(wanted))])(a)[0]
 
+    def jacobian(self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]) -> Float[Array, "batch n m"]:
+        """du/da at every input."""
+        return jax.vmap(jax.jacfwd(lambda row: self(row[None], points)[0]))(a)
+
 
 class AbstractBasisOperator(AbstractOperator):
     """An operator whose solutions are combinations of fixed functions of the point: u(xi) = sum_j c_j(a) phi_j(xi).

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from stablepdenet.errors import ConfigError
-from stablepdenet.problems.base import Block, Problem, periodic_residual
+from stablepdenet.problems.base import Block, Problem, Reference, periodic_residual
 from stablepdenet.problems.burgers import burgers
 from stablepdenet.problems.heat import heat
 from stablepdenet.problems.helmholtz import helmholtz
@@ -64,6 +64,7 @@ __all__ = [
     "ColeHopfReference",
     "LinearReference",
     "Problem",
+    "Reference",
     "burgers",
     "complete_options",
     "heat",

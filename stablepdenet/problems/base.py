@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import jax
@@ -71,7 +71,8 @@ class Problem:
 
     The input is a function of the first coordinate; it enters each block that asks for `a`, always at the perturbed
     value. The reference takes inputs to solutions on the tensor grid of `axes` (the first coordinate slowest), in
-    float64.
+    float64. `unseen` names inputs that the function space does not hold, for the audit; `fronts` says that the steepest
+    gradient in x at the last time is worth following.
     """
 
     name: str
@@ -85,6 +86,8 @@ class Problem:
     functions: int = 1000
     batch: int = 100
     tests: int = 2000
+    unseen: Mapping[str, Float[ndarray, "_ m"]] = field(default_factory=dict)
+    fronts: bool = False
 
     def __post_init__(self) -> None:
         names = [block.name for block in self.blocks]

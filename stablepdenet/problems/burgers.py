@@ -34,4 +34,5 @@ def burgers(*, viscosity: float = 0.01, sensors: int = 101, interior: int = 1000
         axes=axes,
         batch=50,
         tests=1000,
+        fronts=True,
     )

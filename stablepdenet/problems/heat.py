@@ -31,4 +31,6 @@ def heat(*, alpha: float = 0.01, sensors: int = 101, interior: int = 1000, sides
         attack=PGDLinf(eps=0.05),
         reference=LinearReference(lambda axes: response_matrix(x, points.grid(*axes), alpha), axes),
         axes=axes,
+        # The paper's jump does not say where: a block in the middle, and a single step.
+        unseen={"jump": (abs(x - 0.5) <= 0.25)[None] * 1.0, "step": (x >= 0.5)[None] * 1.0},
     )

@@ -14,8 +14,8 @@ def tables() -> dict[str, Any]:
     return json.loads((files("stablepdenet") / "data" / "paper_tables.json").read_text(encoding="utf-8"))
 
 
-def relative_l2(problem: str, method: str, eps: float) -> float | None:
-    """The paper's error of `method`, clean for eps = 0, or None where it prints none."""
-    setting = f"{eps:.2f}" if eps else "clean"
+def relative_l2(problem: str, method: str, setting: str) -> float | None:
+    """The paper's error of `method`, `clean` or under the common perturbation of a radius, or None where it prints
+    none."""
     row = tables()["relative_l2"].get(problem, {}).get(setting)
     return row[tables()["methods"].index(method)] if row else None

@@ -1,5 +1,7 @@
 """Viscous Burgers: u_t + u u_x = νu_xx, of period 1 in x."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,11 +15,18 @@ _NEGLIGIBLE = 69.0  # exp(−69) ≈ 1e-30: below round-off even where φ is man
 _LARGEST_EXPONENT = 22.0  # a float64 round-off of 2e-16 times exp(22) is 8e-7
 _FUNCTIONS_AT_ONCE = 50  # bounds the memory of the trigonometric sums
 
+_ROUND_OFF = 41.0  # exp(−41) ≈ 1e-18, below round-off beside terms of one sign
+_NODES_PER_WIDTH = 4  # of the narrowest Gaussian factor, for the trapezoidal rule: its error is then exp(−32π²)
+_MOST_NODES = 2**15
+_LONGEST_BLOCK = 64
+_LARGEST_DROP = 500.0  # exp(−500 − 41) is a normal float64
+_INPUT_CELLS = 2**19  # bounds the memory of the temporary arrays of inputs × nodes, 4 MB each
+_POINT_CELLS = 2**15  # and of points × nodes: 256 kB each, which stay in the cache
 
-def _potential(sensors: Float[ndarray, "sensors"], grid: int) -> Float[ndarray, "grid sensors"]:
-    """The matrix a ↦ Ψ(x) = ∫₀ˣ (a − μ) ds at the nodes x = j/grid, with μ the mean of the interpolant of a."""
-    nodes = np.arange(grid) / grid
-    return hats.integrals(sensors, nodes) - np.outer(nodes, hats.integrals(sensors, np.ones(1)))
+
+def _potential(sensors: Float[ndarray, "sensors"], x: Float[ndarray, "points"]) -> Float[ndarray, "points sensors"]:
+    """The matrix a ↦ Ψ(x) = ∫₀ˣ (a − μ) ds for x in [0, 1], with μ the mean of the interpolant of a."""
+    return hats.integrals(sensors, x) - np.outer(x, hats.integrals(sensors, np.ones(1)))
 
 
 def cole_hopf_jax(
@@ -39,7 +48,7 @@ def cole_hopf_jax(
     Ψ is exact at the grid nodes, φ a Fourier sum whose relative error, where φ is smallest, is the round-off of the
     dtype times exp((max Ψ − min Ψ)/(2ν)): that product limits small viscosities.
     """
-    psi = a @ jnp.asarray(_potential(sensors, grid).T, a.dtype)
+    psi = a @ jnp.asarray(_potential(sensors, np.arange(grid) / grid).T, a.dtype)
     mean = a @ jnp.asarray(hats.integrals(sensors, np.ones(1)).T, a.dtype)
     phi = jnp.exp((psi.min(axis=1, keepdims=True) - psi) / (2 * viscosity))
 
@@ -73,13 +82,29 @@ def cole_hopf(
     *,
     grid: int = 4096,
 ) -> Float[ndarray, "batch times points"]:
-    """`cole_hopf_jax` in float64, whatever JAX is set to, a few functions at a time; refuses what it cannot resolve."""
-    exponent = np.ptp(a @ _potential(sensors, grid).T, axis=1).max(initial=0.0) / (2 * viscosity)
-    if exponent > _LARGEST_EXPONENT:
-        raise ConfigError(
-            f"problem.viscosity = {viscosity:g} is too small for the exact solver on these inputs: "
-            f"(max Ψ − min Ψ)/(2ν) = {exponent:.1f} exceeds {_LARGEST_EXPONENT:g}, where round-off dominates."
-        )
+    """The solution of `cole_hopf_jax` in float64, whatever JAX is set to.
+
+    Inputs on which round-off would ruin the Fourier sum take the slower sums of positive terms instead.
+    """
+    a = np.asarray(a, np.float64)
+    exponent = np.ptp(a @ _potential(sensors, np.arange(grid) / grid).T, axis=1) / (2 * viscosity)
+    steep = exponent > _LARGEST_EXPONENT
+    u = np.empty((len(a), len(times), len(x)))
+    for rows, solve in ((~steep, _fourier_sums), (steep, _positive_sums)):
+        if rows.any():
+            u[rows] = solve(a[rows], sensors, x, times, viscosity, grid)
+    return u
+
+
+def _fourier_sums(
+    a: Float[ndarray, "batch sensors"],
+    sensors: Float[ndarray, "sensors"],
+    x: Float[ndarray, "points"],
+    times: Float[ndarray, "times"],
+    viscosity: float,
+    grid: int,
+) -> Float[ndarray, "batch times points"]:
+    """`cole_hopf_jax` a few functions at a time."""
 
     def one(row: Float[Array, "sensors"]) -> Float[Array, "times points"]:
         return cole_hopf_jax(row[None], sensors, x, times, viscosity, grid=grid)[0]
@@ -87,6 +112,101 @@ def cole_hopf(
     with jax.enable_x64(True):
         rows = jnp.asarray(a, jnp.float64)
         return np.array(jax.jit(lambda rows: jax.lax.map(one, rows, batch_size=_FUNCTIONS_AT_ONCE))(rows))
+
+
+def _positive_sums(
+    a: Float[ndarray, "batch sensors"],
+    sensors: Float[ndarray, "sensors"],
+    x: Float[ndarray, "points"],
+    times: Float[ndarray, "times"],
+    viscosity: float,
+    grid: int,
+) -> Float[ndarray, "batch times points"]:
+    """Cole–Hopf without cancellation, for any range of Ψ:
+
+    v(x, t) = ∫ (x − y)/t w dy / ∫ w dy,   w(y) = exp(−[Ψ(y) + (x − y)²/(2t)]/(2ν)),   u(x, t) = μ + v(x − μt, t),
+
+    by the trapezoidal rule. Each block of nodes is scaled by the maxima of both factors of w in it. So one product per
+    block serves all inputs and points, and nothing that counts underflows.
+    """
+    mean = a @ hats.integrals(sensors, np.ones(1)).T
+    speed = float(np.abs(a - mean).max())
+    slope = float(np.max(np.diff(a) / np.diff(sensors), initial=0.0))
+    initial = a @ hats.values(sensors, x % 1).T
+    u = np.empty((len(a), len(times), len(x)))
+    for row, t in zip(u.swapaxes(0, 1), times.tolist(), strict=True):
+        if t <= 0:
+            row[:] = initial
+            continue
+        # Beyond this distance w is negligible beside w(x): Ψ has period 1, so its range is at most speed/2.
+        reach = math.sqrt(2 * t * (speed / 2 + 2 * viscosity * _ROUND_OFF))
+        y = _blocks(t, viscosity, slope=slope, steepest=speed + reach / t, grid=grid)
+        inputs_at_once, points_at_once = max(1, _INPUT_CELLS // y.size), max(1, _POINT_CELLS // y.size)
+        for i in range(0, len(a), inputs_at_once):
+            inputs = slice(i, i + inputs_at_once)
+            # The drift is in the nodes of Ψ, so that all inputs share one kernel.
+            psi = _shifted_potential(a[inputs], sensors, y.ravel() - mean[inputs] * t).reshape(-1, *y.shape)
+            lowest = psi.min(axis=2)
+            weight = np.exp((lowest[:, :, None] - psi) / (2 * viscosity)).swapaxes(0, 1)
+            for p in range(0, len(x), points_at_once):
+                points = slice(p, p + points_at_once)
+                least, kernel = _heat_kernel(x[points], y, t, viscosity, images=math.ceil(2 * reach))
+                mass, moment = weight @ kernel.transpose(0, 2, 3, 1)
+                bound = (lowest.T[:, :, None] + least.T[:, None, :] / (2 * t)) / (2 * viscosity)
+                scale = np.exp(bound.min(axis=0) - bound)
+                row[inputs, points] = mean[inputs] + (scale * moment).sum(axis=0) / (scale * mass).sum(axis=0) / t
+    return u
+
+
+def _blocks(t: float, viscosity: float, *, slope: float, steepest: float, grid: int) -> Float[ndarray, "blocks block"]:
+    """At least `grid` nodes of one period, and more where w(y) is narrow, in blocks over which it stays representable.
+
+    With v' ≤ slope, w is nowhere narrower than a Gaussian of standard deviation (2ν/(1/t + slope))^½.
+    """
+    nodes = max(grid, math.ceil(_NODES_PER_WIDTH * math.sqrt((1 / t + slope) / (2 * viscosity))))
+    if nodes > _MOST_NODES:
+        raise ConfigError(
+            f"problem.viscosity = {viscosity:g} is too small for the exact solver on these inputs: t = {t:g} needs "
+            f"{nodes} nodes per period, more than {_MOST_NODES}. Take a larger viscosity or a later first time."
+        )
+    longest = np.clip(_LARGEST_DROP * 2 * viscosity * nodes / steepest, 1, _LONGEST_BLOCK)
+    block = 2 ** int(math.log2(longest))
+    blocks = math.ceil(nodes / block)
+    return (np.arange(blocks * block) / (blocks * block)).reshape(blocks, block)
+
+
+def _shifted_potential(
+    a: Float[ndarray, "batch sensors"], sensors: Float[ndarray, "sensors"], x: Float[ndarray, "batch nodes"]
+) -> Float[ndarray, "batch nodes"]:
+    """Ψ at other x for every input, exactly: Ψ(s_j) + d (v(s_j) + d v'/2) with d = x − s_j on the j-th interval."""
+    x = x - np.floor(x)
+    interval = np.searchsorted(sensors[1:-1], x, side="right")
+    start = a @ _potential(sensors, sensors[:-1]).T
+    v = a - a @ hats.integrals(sensors, np.ones(1)).T
+    half_slope = np.diff(a) / (2 * np.diff(sensors))
+    d = x - sensors[interval]
+    psi, v, half_slope = (np.take_along_axis(part, interval, axis=1) for part in (start, v, half_slope))
+    return psi + d * (v + d * half_slope)
+
+
+def _heat_kernel(
+    x: Float[ndarray, "points"], y: Float[ndarray, "blocks block"], t: float, viscosity: float, *, images: int
+) -> tuple[Float[ndarray, "points blocks"], Float[ndarray, "2 points blocks block"]]:
+    """The least of d² over each block, and the sums of exp((least − d²)/(4νt)) (1, d) over so many nearest images,
+
+    where d runs over the distances x − y + m to the periodic images of y; all but the k nearest are at least k/2 away.
+    """
+    nearest = x[:, None, None] - y
+    nearest -= np.rint(nearest)
+    side = np.copysign(1.0, nearest)
+    least = np.min(nearest**2, axis=2)
+    kernel, moment = sums = np.zeros((2, *nearest.shape))
+    for image in range(images):
+        d = nearest + (-1) ** image * ((image + 1) // 2) * side
+        term = np.exp((least[:, :, None] - d**2) / (4 * viscosity * t))
+        kernel += term
+        moment += d * term
+    return least, sums
 
 
 def pseudo_spectral(

@@ -19,3 +19,7 @@ class AbstractFunctionSpace(eqx.Module):
     @abstractmethod
     def covariance(self, x: Float[ndarray, " points"], y: Float[ndarray, " others"]) -> Float[ndarray, "points others"]:
         """The law's covariance E[f(x) f(y)], in float64 (every space here has mean zero)."""
+
+    @abstractmethod
+    def refined(self, factor: float) -> AbstractFunctionSpace:
+        """A law of about the same size whose functions vary `factor` times as fast: rougher above 1, smoother below."""

@@ -28,3 +28,6 @@ class GaussianField(AbstractFunctionSpace):
         eigenvalues, eigenvectors = scipy.linalg.eigh(self.covariance(x, x))
         root = eigenvectors * np.sqrt(np.maximum(eigenvalues, 0.0))
         return jax.random.normal(key, (num, len(x))) @ jnp.asarray(root.T)
+
+    def refined(self, factor: float) -> GaussianField:
+        return GaussianField(self.length_scale / factor, self.variance)

@@ -44,3 +44,9 @@ class PeriodicGaussianField(AbstractFunctionSpace):
         phases, scales = self._phases(x), self.scales()
         basis = np.concatenate([np.cos(phases) * scales, np.sin(phases) * scales], axis=1)
         return jax.random.normal(key, (num, 2 * self.modes)) @ jnp.asarray(basis.T)
+
+    def refined(self, factor: float) -> PeriodicGaussianField:
+        """tau times the factor, with sigma such that E ||u||^2 stays."""
+        shifted = PeriodicGaussianField(self.sigma, self.tau * factor, self.gamma, self.modes)
+        ratio = np.linalg.norm(self.scales()) / np.linalg.norm(shifted.scales())
+        return PeriodicGaussianField(self.sigma * float(ratio), self.tau * factor, self.gamma, self.modes)

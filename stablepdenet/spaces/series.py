@@ -27,6 +27,10 @@ class PowerSeries(AbstractFunctionSpace):
         coefficients = jax.random.uniform(key, (num, self.terms), minval=-self.bound, maxval=self.bound)
         return coefficients @ jnp.asarray(self._powers(x).T)
 
+    def refined(self, factor: float) -> PowerSeries:
+        """More or fewer powers: a polynomial has no scale to shrink, only a degree."""
+        return PowerSeries(max(1, round(self.terms * factor)), self.bound)
+
 
 class SineSeries(AbstractFunctionSpace):
     """f(x) = sum_{n <= modes} c_n phi_n(x), phi_n = sqrt(2) sin(n pi x), independent c_n ~ N(0, sigma_n^2), with
@@ -57,3 +61,6 @@ class SineSeries(AbstractFunctionSpace):
 
     def sample(self, x: Float[ndarray, " points"], num: int, *, key: PRNGKeyArray) -> Float[Array, "num points"]:
         return self.coefficients(num, key=key) @ jnp.asarray(self.basis(x).T)
+
+    def refined(self, factor: float) -> SineSeries:
+        return SineSeries(self.modes, self.decay * factor)

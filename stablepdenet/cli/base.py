@@ -1,0 +1,38 @@
+"""What all commands share: the application, common options, signals."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from stablepdenet.signals import stop_requests
+
+# jax takes half a second to import: commands import what they need when they run, so that --help answers at once.
+app = typer.Typer(
+    help="Label-free neural PDE operators that stay right under noisy, unseen and hostile inputs.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="E.g. training.steps=20000. Repeatable.")
+]
+Folder = Annotated[Path, typer.Argument(help="A run folder written by train.")]
+
+
+def stoppable(command: Callable[..., None]) -> Callable[..., None]:
+    """Listens for signals from the start, before jax is imported and anything is compiled."""
+
+    @functools.wraps(command)
+    def listening(*arguments: Any, **options: Any) -> None:
+        with stop_requests():
+            command(*arguments, **options)
+
+    return listening

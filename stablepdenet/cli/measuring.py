@@ -1,0 +1,165 @@
+"""Commands that use and measure operators: predict, evaluate, audit."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stablepdenet.cli.base import Folder, Json, Settings, app
+from stablepdenet.errors import ConfigError
+
+if TYPE_CHECKING:
+    from stablepdenet.evaluation import Audit
+    from stablepdenet.problems import Problem
+
+
+@app.command()
+def predict(
+    folder: Folder,
+    inputs: Annotated[Path, typer.Option("--input", help=".npy or .csv, one input per row.")],
+    output: Annotated[
+        Path | None, typer.Option(help="Write .npy (inputs x grid) or .csv here instead of CSV to stdout.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Solve for given inputs with a trained operator, on the problem's grid."""
+    import numpy as np
+
+    from stablepdenet.evaluation import Measurer
+    from stablepdenet.reading import read_inputs
+    from stablepdenet.runs import load_operator
+    from stablepdenet.training.run import storage
+
+    if output and output.suffix not in (".npy", ".csv"):
+        raise ConfigError(f"--output '{output}' must end in .npy or .csv.")
+    problem, operator = load_operator(folder)
+    u = Measurer(problem).solve(operator, read_inputs(inputs, problem.input.size)).astype(np.float32)
+    header = ",".join([*problem.coordinates, *(f"u_{i}" for i in range(len(u)))])
+    table = np.column_stack([problem.grid, u.T])
+    with storage(output or Path(), "--output"):
+        if output and output.suffix == ".npy":
+            np.save(output, u.reshape(len(u), *map(len, problem.axes)))
+        elif output:
+            np.savetxt(output, table, delimiter=",", header=header, comments="", fmt="%.8g")
+    if as_json:
+        coordinates = {name: problem.grid[:, i].tolist() for i, name in enumerate(problem.coordinates)}
+        typer.echo(json.dumps({"problem": problem.name, "coordinates": coordinates, "u": u.tolist()}))
+    elif not output:
+        np.savetxt(sys.stdout, table, delimiter=",", header=header, comments="", fmt="%.8g")
+
+
+Parts = Annotated[
+    str,
+    typer.Option(help="Comma-separated: errors, lipschitz, attacks, transfer, curves, unseen, front, theory; or all."),
+]
+Tests = Annotated[str, typer.Option(help="How many test inputs, or all.")]
+Radii = Annotated[str, typer.Option("--eps", help="Comma-separated radii of the attacks.")]
+Out = Annotated[Path | None, typer.Option(help="Write rows.json, rows.csv and the perturbed inputs to this folder.")]
+
+
+@app.command()
+def evaluate(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders of one problem and seed.")],
+    parts: Parts = "all",
+    tests: Tests = "200",
+    eps: Radii = "0.05,0.10",
+    out: Out = None,
+    replay: Annotated[
+        Path | None, typer.Option(help="Measure the perturbed inputs in this folder again and compare the rows.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure errors, gains, Lipschitz constants and worst cases of trained operators."""
+    from stablepdenet.runs import load_operators
+
+    options = _options(parts, tests, eps)
+    problem, config, operators = load_operators(runs)
+    if replay:
+        return _replay(replay, operators, problem, as_json)
+    return _audit(operators, problem, options | {"recipe": "paper", "seed": config.seed}, out, as_json)
+
+
+@app.command()
+def audit(
+    operator: Annotated[str, typer.Argument(metavar="MODULE:NAME", help="Anything callable as (a, points) -> u.")],
+    problem: Annotated[str, typer.Option(help="A name from `stablepdenet list`, or MODULE:NAME of your own Problem.")],
+    settings: Settings = None,
+    parts: Parts = "all",
+    tests: Tests = "200",
+    eps: Radii = "0.05,0.10",
+    seed: Annotated[int, typer.Option(help="Decides every random number of the attacks.")] = 0,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Measure the stability of your own operator: a function, an equinox or a PyTorch module."""
+    from stablepdenet.config import parse_settings
+    from stablepdenet.problems import Problem
+    from stablepdenet.reading import import_object
+    from stablepdenet.runs import resolve
+
+    options = _options(parts, tests, eps)
+    changes = parse_settings(settings or [])
+    if ":" in problem:
+        setup = import_object(problem)
+        if not isinstance(setup, Problem) or changes:
+            raise ConfigError(f"--problem '{problem}' must name a stablepdenet.Problem, which takes no --set.")
+    else:
+        setup, _ = resolve(problem, changes)
+    _audit({operator.partition(":")[2]: import_object(operator)}, setup, options | {"seed": seed}, out, as_json)
+
+
+def _options(parts: str, tests: str, eps: str) -> dict[str, Any]:
+    """The audit's arguments from their text; names of parts are checked where they are known."""
+    chosen: dict[str, Any] = {} if parts == "all" else {"parts": [part.strip() for part in parts.split(",")]}
+    if tests != "all" and not tests.isdecimal():
+        raise ConfigError(f"--tests {tests!r} must be a whole number or all.")
+    try:
+        radii = [float(radius) for radius in eps.split(",") if radius.strip()]
+    except ValueError:
+        raise ConfigError(f"--eps {eps!r} must be numbers with commas between, e.g. 0.05,0.10.") from None
+    return chosen | {"tests": None if tests == "all" else int(tests), "eps": radii}
+
+
+def _audit(
+    operators: dict[str, Any], problem: Problem, options: dict[str, Any], out: Path | None, as_json: bool
+) -> None:
+    from stablepdenet import evaluation
+    from stablepdenet.cli.progress import TaskProgress
+    from stablepdenet.report.tables import print_audit
+
+    with TaskProgress(problem.name) as progress:
+        found: Audit = evaluation.audit(operators, problem, progress=progress, **options)
+    if out:
+        evaluation.save(found, out)
+    if as_json:
+        return typer.echo(json.dumps({"rows": found.rows, "notes": found.notes}, indent=1))
+    tests = min(options["tests"] or problem.tests, problem.tests)
+    print_audit(found.rows, f"{problem.name}, {tests} test inputs")
+    for note in found.notes:
+        typer.echo(f"Note: {note}")
+    if out:
+        typer.echo(f"Rows and perturbed inputs: {out}")
+    return None
+
+
+def _replay(folder: Path, operators: dict[str, Any], problem: Problem, as_json: bool) -> None:
+    from stablepdenet.evaluation import load_rows, replay
+
+    stored = {_place(row): row["value"] for row in load_rows(folder)}
+    rows = replay(folder, operators, problem)
+    known = [row for row in rows if _place(row) in stored]
+    furthest = max((abs(float(row["value"]) - float(stored[_place(row)])) for row in known), default=float("inf"))
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+    else:
+        typer.echo(f"{len(known)} rows measured again; largest difference {furthest:.3g}")
+    if len(known) < len(rows) or furthest > 0:
+        raise typer.Exit(1)
+
+
+def _place(row: Any) -> tuple[str, ...]:
+    return tuple(str(value) for key, value in row.items() if key != "value")

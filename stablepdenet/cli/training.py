@@ -1,0 +1,115 @@
+"""Commands that train: train, resume, demo."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stablepdenet.cli.base import Folder, Json, Settings, app, stoppable
+from stablepdenet.errors import ConfigError
+
+if TYPE_CHECKING:
+    from stablepdenet.problems import Problem
+    from stablepdenet.training import Report, TrainState
+
+
+@app.command()
+@stoppable
+def train(
+    problem: Annotated[str, typer.Argument(help="A name from `stablepdenet list`.")],
+    method: Annotated[
+        str | None, typer.Option(help="pi, adv, stable (default), or all: they share the warm-up.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Decides every random number of the run. Default: 0.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder. Default: runs/PROBLEM-METHOD-SEED.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file with the sections of `config.json`.")] = None,
+    settings: Settings = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out if there is one.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Train a method on a problem, from physics alone."""
+    from stablepdenet.config import parse_settings, read_toml
+    from stablepdenet.runs import holds_run, resolve, start
+
+    if method not in (None, "pi", "adv", "stable", "all"):
+        raise ConfigError(f"--method {method!r} must be one of pi, adv, stable, all.")
+    together = method == "all"
+    changes = {**(read_toml(config) if config else {}), **parse_settings(settings or [])}
+    changes |= {"seed": seed} if seed is not None else {}
+    changes |= {"method.name": method} if method and not together else {}
+    setup, resolved = resolve(problem, changes)
+    folder = out or Path("runs") / f"{problem}-{'all' if together else resolved.method.name}-{resolved.seed}"
+    if holds_run(folder) and not resume:
+        raise ConfigError(f"'{folder}' already holds a run: pass --resume to continue it, or choose another --out.")
+    with _Reports() as reports:
+        states = start(setup, resolved, folder, together=together, new_report=reports.new)
+    _summarise(setup, resolved.seed, states, folder, as_json)
+
+
+@app.command()
+@stoppable
+def resume(folder: Folder, as_json: Json = False) -> None:
+    """Continue a stopped training, bit for bit."""
+    from stablepdenet.runs import resume as continue_run
+
+    with _Reports() as reports:
+        problem, config, states = continue_run(folder, new_report=reports.new)
+    _summarise(problem, config.seed, states, folder, as_json)
+
+
+@app.command()
+@stoppable
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the runs, errors.json and poisson.png.")] = Path("runs/demo"),
+    steps: Annotated[int, typer.Option(help="Training steps for each method (the paper: 50,000).")] = 20_000,
+    as_json: Json = False,
+) -> None:
+    """Train the three methods briefly on Poisson, attack them, and compare with the paper."""
+    from stablepdenet import demo as demonstration
+    from stablepdenet.report.tables import print_errors
+    from stablepdenet.runs import resolve, start
+
+    problem, config = resolve("poisson", {"training.steps": steps, "training.warmup": min(5_000, steps // 4)})
+    with _Reports() as reports:
+        states = start(problem, config, out, together=True, new_report=reports.new)
+    rows = demonstration.evaluate({name: state.operator for name, state in states.items()}, problem, config, out)
+    if as_json:
+        return typer.echo(json.dumps(rows, indent=1))
+    title = f"Poisson, relative L2 error after {steps} steps, seed {config.seed} (the paper: 50000 steps, five seeds)"
+    print_errors(rows, title, beside_paper=True)
+    typer.echo(f"Figure: {out / 'poisson.png'}    Rows: {out / 'errors.json'}")
+
+
+class _Reports:
+    """Progress displays of the trainings of one command; ends them however the command ends."""
+
+    def __enter__(self) -> _Reports:
+        self.open: list[Any] = []
+        return self
+
+    def new(self, name: str, config: Any) -> Report:
+        from stablepdenet.training.progress import ProgressReport
+
+        self.open.append(ProgressReport(f"{config.problem['name']} {name}", config.training.steps))
+        return self.open[-1]
+
+    def __exit__(self, *_: object) -> None:
+        for report in self.open:
+            report.close()
+
+
+def _summarise(problem: Problem, seed: int, states: dict[str, TrainState], folder: Path, as_json: bool) -> None:
+    """The clean error of what was trained."""
+    from stablepdenet.evaluation import audit
+    from stablepdenet.report.tables import print_errors
+
+    operators = {name: state.operator for name, state in states.items()}
+    rows = audit(operators, problem, parts=["errors"], tests=None, eps=[], recipe="paper", seed=seed).rows
+    rows = [row for row in rows if row["metric"] == "relative_l2"]
+    if as_json:
+        return typer.echo(json.dumps({"folder": str(folder), "rows": rows}, indent=1))
+    print_errors(rows, f"{problem.name}, relative L2 error on {problem.tests} test inputs")
+    typer.echo(f"Run: {folder}")

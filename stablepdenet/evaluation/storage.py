@@ -1,0 +1,109 @@
+"""An audit as files, and back: rows as JSON and CSV, perturbed inputs so that anybody can measure them again.
+
+FOLDER/rows.json                   a list of objects
+FOLDER/rows.csv                    the same
+FOLDER/notes.json                  what was left out, and why
+FOLDER/perturbations.safetensors   the clean inputs and, by attack, setting and method, the perturbed ones
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as pack
+
+from stablepdenet.errors import CheckpointError, ConfigError
+from stablepdenet.evaluation.inputs import Case
+from stablepdenet.evaluation.session import Audit, Row, Session
+from stablepdenet.problems import Problem
+from stablepdenet.training.checkpoint import write_synced
+from stablepdenet.training.run import read_json, storage, write_json
+
+COLUMNS = ("problem", "recipe", "method", "seed", "setting", "attack", "metric", "value")
+ROWS, NOTES, PERTURBATIONS = "rows.json", "notes.json", "perturbations.safetensors"
+CLEAN = "clean"
+
+
+def save(audit: Audit, folder: Path) -> None:
+    """Writes the four files; an older audit in the folder is replaced."""
+    table = io.StringIO()
+    writer = csv.DictWriter(table, COLUMNS)
+    writer.writeheader()
+    writer.writerows(audit.rows)
+    arrays = {case.name: np.ascontiguousarray(case.inputs) for case in audit.cases}
+    bases = [case.base for case in audit.cases if case.base is not None]
+    if bases:
+        arrays[CLEAN] = np.ascontiguousarray(bases[0])
+    cases = [{"attack": c.attack, "setting": c.setting, "methods": c.methods, "name": c.name} for c in audit.cases]
+    with storage(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / ROWS, audit.rows)
+        write_json(folder / NOTES, audit.notes)
+        write_synced(folder / "rows.csv", table.getvalue().encode())
+        write_synced(folder / PERTURBATIONS, pack(arrays, metadata={"cases": json.dumps(cases)}))
+
+
+def load_rows(folder: Path) -> list[Row]:
+    """The rows of a stored audit."""
+    rows = read_json(folder / ROWS)
+    if not isinstance(rows, list) or not all(isinstance(row, dict) and set(COLUMNS) == set(row) for row in rows):
+        raise CheckpointError(
+            f"'{folder / ROWS}' does not hold rows of an audit: give the folder that `evaluate` wrote."
+        )
+    return rows
+
+
+def load_cases(folder: Path, size: int) -> list[Case]:
+    """The perturbed inputs of a stored audit, each of `size` numbers."""
+    path = folder / PERTURBATIONS
+    try:
+        with safe_open(str(path), framework="numpy") as file:
+            described: Any = json.loads((file.metadata() or {})["cases"])
+            arrays: dict[str, Float[ndarray, "batch m"]] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        cases = [
+            Case(
+                str(d["attack"]),
+                str(d["setting"]),
+                arrays[d["name"]],
+                arrays[d["name"]],
+                arrays[CLEAN],
+                (*d["methods"],),
+            )
+            for d in described
+        ]
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError):
+        raise CheckpointError(
+            f"'{path}' does not hold perturbed inputs: give the folder that `evaluate` wrote."
+        ) from None
+    for case in cases:
+        if case.inputs.shape[1:] != (size,):
+            raise CheckpointError(
+                f"'{path}' holds inputs of shape {case.inputs.shape}: this problem's have {size} numbers."
+            )
+    return cases
+
+
+def replay(folder: Path, operators: Mapping[str, Any], problem: Problem) -> list[Row]:
+    """Measures the stored perturbed inputs again: the same operators give the same rows."""
+    stored, cases = load_rows(folder), load_cases(folder, problem.input.size)
+    if not stored or not cases:
+        raise ConfigError(f"'{folder}' holds no perturbed inputs to measure again.")
+    if stored[0]["problem"] != problem.name:
+        raise ConfigError(f"'{folder}' is an audit on {stored[0]['problem']}, not on {problem.name}.")
+    missing = {name for case in cases for name in case.methods} - set(operators)
+    if missing:
+        raise ConfigError(f"'{folder}' was measured on {', '.join(sorted(missing))} too: give that operator as well.")
+    identity: dict[str, str | int] = {"recipe": str(stored[0]["recipe"]), "seed": int(stored[0]["seed"])}
+    session = Session(operators, problem, tests=1, eps=(), identity=identity)
+    for case in cases:
+        session.measure(case)
+    return session.audit.rows

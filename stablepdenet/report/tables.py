@@ -1,0 +1,95 @@
+"""Tables from rows, for a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from stablepdenet.methods import TITLES
+from stablepdenet.report import paper
+
+Row = Mapping[str, Any]
+
+GAINS = ("kappa_S", "kappa_G", "kappa_E", "kappa_r", "angle")
+# Attacks whose gains are worth a line: the common one, and each model's worst.
+RESPONSES = ("common", "whitebox", "search")
+# Numbers that stand for themselves; everything else summarises the inputs' own values and stays in the rows.
+CONSTANTS = (
+    "lipschitz_mean",
+    "lipschitz_exact_mean",
+    "front_exact_median",
+    "front_learned_median",
+    "front_error_median",
+    "inverse_norm",
+    "gamma_r",
+    "C_E",
+    "bound",
+    "bound_holds",
+    "beta",
+    "L_u",
+    "rho_E",
+    "margin",
+    "gamma_E",
+)
+
+
+def print_errors(rows: Sequence[Row], title: str, *, beside_paper: bool = False) -> None:
+    """Pooled relative L2 errors: a line for each attack and setting, a column for each method."""
+    errors = [row for row in rows if row["metric"] == "relative_l2"]
+    methods = _unique(row["method"] for row in errors)
+    table = Table("attack", "setting", *map(title_of, methods), title=title)
+    for method in methods if beside_paper else ():
+        table.add_column(f"paper's {title_of(method)}")
+    for attack, setting in _unique((row["attack"], row["setting"]) for row in errors):
+        cells = [_cell(errors, method=method, attack=attack, setting=setting) for method in methods]
+        if beside_paper:
+            cells += [_number(paper.relative_l2(errors[0]["problem"], method, setting)) for method in methods]
+        table.add_row(attack, setting, *cells)
+    _show(table)
+
+
+def print_audit(rows: Sequence[Row], title: str) -> None:
+    """Errors, gains, constants."""
+    print_errors(rows, f"{title}: relative L2 error")
+    responses = [row for row in rows if row["attack"] in RESPONSES and row["metric"] in GAINS]
+    _print_lines(responses, GAINS, f"{title}: response gains, and the angle to the true response in degrees")
+    found = [row for row in rows if row["metric"] in CONSTANTS]
+    _print_lines(
+        found, [name for name in CONSTANTS if any(row["metric"] == name for row in found)], f"{title}: constants"
+    )
+
+
+def title_of(method: str) -> str:
+    """A method's name as the paper writes it; a foreign one keeps its own."""
+    return TITLES.get(method, method)
+
+
+def _print_lines(rows: Sequence[Row], columns: Sequence[str], title: str) -> None:
+    """A line for each method, attack and setting; a column for each metric that any of them has."""
+    if not rows:
+        return
+    table = Table("method", "attack", "setting", *columns, title=title)
+    for method, attack, setting in _unique((row["method"], row["attack"], row["setting"]) for row in rows):
+        place = {"method": method, "attack": attack, "setting": setting}
+        table.add_row(title_of(method), attack, setting, *(_cell(rows, metric=metric, **place) for metric in columns))
+    _show(table)
+
+
+def _unique(items: Iterable[Any]) -> list[Any]:
+    return list(dict.fromkeys(items))
+
+
+def _cell(rows: Sequence[Row], **place: str) -> str:
+    return _number(next((row["value"] for row in rows if place.items() <= row.items()), None))
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+def _show(table: Table) -> None:
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
