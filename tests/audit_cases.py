@@ -16,7 +16,7 @@ ERRORS = 0.1 * np.array([1.0, -2.0, 0.5, 3.0, -1.0, 0.2, 2.0, -0.3, 0.7, -1.5])
 
 
 class Modal(AbstractBasisOperator):
-    """u = sum_n (1 + e_n) c_n sqrt(2) sin(n pi x) / ((n pi)^2 - kappa^2): Helmholtz with a diagonal relative error e."""
+    """u = sum_n (1 + e_n) c_n sqrt(2) sin(n pi x) / ((n pi)^2 - kappa^2): Helmholtz, mode n wrong by e_n."""
 
     errors: np.ndarray
     kappa: float = KAPPA

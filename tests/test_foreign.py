@@ -14,8 +14,16 @@ import pytest
 from jaxtyping import Array
 
 from stablepdenet.errors import ConfigError
-from stablepdenet.operators import DeepONet, FunctionOperator, Query
-from stablepdenet.operators import Capabilities, HostOperator, ModuleOperator, as_operator, capabilities
+from stablepdenet.operators import (
+    Capabilities,
+    DeepONet,
+    FunctionOperator,
+    HostOperator,
+    ModuleOperator,
+    Query,
+    as_operator,
+    capabilities,
+)
 
 POINTS = np.random.default_rng(0).uniform(size=(7, 2))
 A = jnp.asarray(np.random.default_rng(1).normal(size=(3, 4)), jnp.float32)

@@ -14,8 +14,16 @@ from jaxtyping import Array
 
 from stablepdenet.attacks import PGDLinf
 from stablepdenet.errors import ConfigError
-from stablepdenet.operators import AbstractOperator, DeepONet, Evaluator, Query
-from stablepdenet.operators import Capabilities, TorchOperator, as_operator, capabilities
+from stablepdenet.operators import (
+    AbstractOperator,
+    Capabilities,
+    DeepONet,
+    Evaluator,
+    Query,
+    TorchOperator,
+    as_operator,
+    capabilities,
+)
 from stablepdenet.operators.mlp import MLP
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")

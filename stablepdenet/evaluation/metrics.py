@@ -55,11 +55,12 @@ def _statistics(name: str, above: Squares, below: Squares) -> Iterator[tuple[str
 
 def _angles(m: Measured) -> Iterator[tuple[str, float]]:
     assert m.inner is not None and m.learned is not None and m.true is not None
-    yield "angle", _degrees(np.sum(m.inner), np.sum(m.learned), np.sum(m.true)).item()
+    pooled = (np.sum(squares, keepdims=True) for squares in (m.inner, m.learned, m.true))
+    yield "angle", float(_degrees(*pooled)[0])
     yield from summary("angle", _degrees(m.inner, m.learned, m.true)).items()
 
 
-def _degrees(inner: ndarray | np.floating, learned: ndarray | np.floating, true: ndarray | np.floating) -> ndarray:
+def _degrees(inner: Squares, learned: Squares, true: Squares) -> Float[ndarray, " batch"]:
     """The angle between two responses; an operator that does not respond at all is at a right angle to everything."""
     lengths = np.sqrt(learned * true)
     cosine = np.where(lengths > 0, inner / np.where(lengths > 0, lengths, 1.0), 0.0)

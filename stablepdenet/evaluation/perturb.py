@@ -77,12 +77,20 @@ class Perturber:
         return self._run(self._physics, operator, a, eps, key)
 
     def true_error(
-        self, search: str, operator: AbstractOperator, a: Float[ndarray, "batch m"], eps: float, *, key: PRNGKeyArray
+        self,
+        search: str,
+        operator: AbstractOperator,
+        movable: bool,
+        a: Float[ndarray, "batch m"],
+        eps: float,
+        *,
+        key: PRNGKeyArray,
     ) -> Float[ndarray, "batch m"]:
-        """Maximises ||G(a + delta) - S(a + delta)|| by `whitebox`, `apgd` or `search`."""
+        """Maximises ||G(a + delta) - S(a + delta)|| by `whitebox`, `apgd` or `search`; a `movable` operator answers at
+        points off the evaluation grid too."""
         exact = misfit(operator, self.problem)
         # Where each evaluation costs a solve, a thinner grid guides the search; the result is measured on the full one.
-        objective = exact if exact.cheap else misfit(operator, self._thin)
+        objective = misfit(operator, self._thin) if movable and not exact.cheap else exact
         return self._run(self._moving[search], objective, a, eps, key)
 
     def noise(

@@ -132,7 +132,8 @@ class Session:
 
     def true_error(self, search: str, method: str, eps: float) -> Float[ndarray, "batch m"]:
         """Inputs that maximise a method's true error by the named search."""
-        return self._found(search, eps, self.perturber.true_error, search, self.operators[method], label=method)
+        arguments = search, self.operators[method], self.able[method].points
+        return self._found(search, eps, self.perturber.true_error, *arguments, label=method)
 
     def physics(self, method: str, eps: float) -> Float[ndarray, "batch m"]:
         """Inputs that maximise a method's physics loss."""

@@ -1,6 +1,8 @@
 """Viscous Burgers: u_t + u u_x = νu_xx, of period 1 in x."""
 
 import math
+from collections.abc import Callable
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -105,13 +107,20 @@ def _fourier_sums(
     grid: int,
 ) -> Float[ndarray, "batch times points"]:
     """`cole_hopf_jax` a few functions at a time."""
+    solve = _compiled(*(np.asarray(axis, np.float64).tobytes() for axis in (sensors, x, times)), viscosity, grid)
+    with jax.enable_x64(True):
+        return np.array(solve(jnp.asarray(a, jnp.float64)))
+
+
+@cache
+def _compiled(sensors: bytes, x: bytes, times: bytes, viscosity: float, grid: int) -> Callable[[Array], Array]:
+    """The solver for one grid: a search asks it a thousand times. Arrays do not hash, their bytes do."""
+    where = [np.frombuffer(axis) for axis in (sensors, x, times)]
 
     def one(row: Float[Array, "sensors"]) -> Float[Array, "times points"]:
-        return cole_hopf_jax(row[None], sensors, x, times, viscosity, grid=grid)[0]
+        return cole_hopf_jax(row[None], *where, viscosity, grid=grid)[0]
 
-    with jax.enable_x64(True):
-        rows = jnp.asarray(a, jnp.float64)
-        return np.array(jax.jit(lambda rows: jax.lax.map(one, rows, batch_size=_FUNCTIONS_AT_ONCE))(rows))
+    return jax.jit(lambda rows: jax.lax.map(one, rows, batch_size=_FUNCTIONS_AT_ONCE))
 
 
 def _positive_sums(

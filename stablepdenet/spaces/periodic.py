@@ -46,7 +46,7 @@ class PeriodicGaussianField(AbstractFunctionSpace):
         return jax.random.normal(key, (num, 2 * self.modes)) @ jnp.asarray(basis.T)
 
     def refined(self, factor: float) -> PeriodicGaussianField:
-        """tau times the factor, with sigma such that E ||u||^2 stays."""
-        shifted = PeriodicGaussianField(self.sigma, self.tau * factor, self.gamma, self.modes)
+        """gamma over the factor, with sigma such that E ||u||^2 stays: the period leaves no length to shrink."""
+        shifted = PeriodicGaussianField(self.sigma, self.tau, self.gamma / factor, self.modes)
         ratio = np.linalg.norm(self.scales()) / np.linalg.norm(shifted.scales())
-        return PeriodicGaussianField(self.sigma * float(ratio), self.tau * factor, self.gamma, self.modes)
+        return PeriodicGaussianField(self.sigma * float(ratio), self.tau, self.gamma / factor, self.modes)
