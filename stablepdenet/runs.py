@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,15 @@ def load_operators(folders: Sequence[Path]) -> tuple[Problem, Config, dict[str, 
         raise ConfigError(f"Two of the runs are of the method {twice}: evaluate them one by one.")
     problem = problem_of(first)
     operators = {config.method.name: load_operator(folder, problem)[1] for folder, config in configs.items()}
-    return problem, first, operators
+    return dataclasses.replace(problem, name=label(first)), first, operators
+
+
+def label(config: Config) -> str:
+    """The problem's name, with the options that are not the paper's: `burgers[viscosity=0.002]`."""
+    name = str(config.problem["name"])
+    defaults = complete_options(name, {})
+    changed = [f"{key}={config.problem[key]:g}" for key, value in defaults.items() if config.problem[key] != value]
+    return f"{name}[{','.join(changed)}]" if changed else name
 
 
 def _inside(folder: Path) -> tuple[str, ...]:

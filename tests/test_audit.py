@@ -124,6 +124,14 @@ def test_a_plain_reference_leaves_out_what_needs_its_derivative():
     assert any("The reference cannot be differentiated" in note for note in found.notes)
 
 
+def test_a_problem_too_coarse_for_the_theorems_keeps_its_other_rows():
+    problem = make_problem("poisson", {"interior": 4})
+    operator = DeepONet(100, 1, key=jax.random.key(0))
+    found = audit(operator, problem, parts=["errors", "theory"], tests=2, eps=[0.05])
+    assert found.value("relative_l2", method="model") > 0
+    assert any("theorems' constants are left out" in note and "too coarse" in note for note in found.notes)
+
+
 def test_saved_perturbations_replay_to_the_same_rows(helmholtz, tmp_path):
     operators, problem, found = helmholtz
     save(found, tmp_path / "audit")

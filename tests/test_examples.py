@@ -40,5 +40,9 @@ def test_the_demo_writes_its_rows_and_its_figure(tmp_path):
     operators = {name: state.operator for name, state in train_suite(problem, config).items()}
     rows = demo.evaluate(operators, problem, config, tmp_path)
     assert json.loads((tmp_path / "errors.json").read_text()) == rows
-    assert [(r["attack"], r["eps"]) for r in rows[::3]] == [("none", 0.0), ("common", 0.05), ("common", 0.10)]
+    assert [(r["attack"], r["setting"]) for r in rows[::3]] == [
+        ("none", "clean"),
+        ("common", "0.05"),
+        ("common", "0.10"),
+    ]
     assert (tmp_path / "poisson.png").read_bytes().startswith(b"\x89PNG")

@@ -58,7 +58,7 @@ Parts = Annotated[
 ]
 Tests = Annotated[str, typer.Option(help="How many test inputs, or all.")]
 Radii = Annotated[str, typer.Option("--eps", help="Comma-separated radii of the attacks.")]
-Out = Annotated[Path | None, typer.Option(help="Write rows.json, rows.csv and the perturbed inputs to this folder.")]
+Out = Annotated[Path | None, typer.Option(help="Write rows, perturbed inputs and a figure to this folder.")]
 
 
 @app.command()
@@ -129,16 +129,21 @@ def _audit(
 ) -> None:
     from stablepdenet import evaluation
     from stablepdenet.cli.progress import TaskProgress
+    from stablepdenet.report.figures import curve_figure, save_figure
     from stablepdenet.report.tables import print_audit
 
     with TaskProgress(problem.name) as progress:
         found: Audit = evaluation.audit(operators, problem, progress=progress, **options)
     if out:
         evaluation.save(found, out)
+        figure = curve_figure(found.rows)
+        if figure:
+            save_figure(figure, out / "curves.png")
     if as_json:
         return typer.echo(json.dumps({"rows": found.rows, "notes": found.notes}, indent=1))
     tests = min(options["tests"] or problem.tests, problem.tests)
-    print_audit(found.rows, f"{problem.name}, {tests} test inputs")
+    settings = [evaluation.setting_of(radius) for radius in options["eps"]]
+    print_audit(found.rows, f"{problem.name}, {tests} test inputs", settings)
     for note in found.notes:
         typer.echo(f"Note: {note}")
     if out:

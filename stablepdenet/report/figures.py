@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,48 @@ def perturbation_figure(
             axis.set_xlabel("$x$")
         rows[0][1].legend(fontsize=8)
         return figure
+
+
+def curve_figure(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
+    """Errors and gains over the radius: each model's worst case (solid) and the common perturbation (dashed); black is
+    the response that physics asks for. None where the rows hold no curve."""
+    styles = {"whitebox": "-", "common": "--"}
+    gains = [row for row in rows if row["attack"] in styles and row["metric"] == "kappa_E"]
+    methods = list(dict.fromkeys(row["method"] for row in gains))
+    curves = {
+        (method, attack, metric): _curve(rows, method, attack, metric)
+        for method in methods
+        for attack in styles
+        for metric in ("relative_l2", "kappa_E", "kappa_S")
+    }
+    if max((len(eps) for eps, _ in curves.values()), default=0) < 3:
+        return None
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(7.2, 3.0), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        for number, method in enumerate(methods):
+            look = {"color": COLOURS.get(method, f"C{number}"), "marker": MARKERS.get(method, "o")}
+            for attack, style in styles.items():
+                for axis, metric in ((left, "relative_l2"), (right, "kappa_E")):
+                    label = f"{TITLES.get(method, method)}, {attack}" if axis is left else None
+                    axis.plot(*curves[method, attack, metric], ls=style, label=label, ms=3.5, lw=1.2, **look)
+        # The same for all models under the common perturbation.
+        right.plot(*curves[methods[0], "common", "kappa_S"], color="black", lw=2.2, label=r"$\kappa_S$, common")
+        for axis, label in ((left, "relative $L^2$ error"), (right, r"response error $\kappa_E$")):
+            axis.set(xlabel=r"radius $\varepsilon$", ylabel=label, yscale="log")
+        left.legend(fontsize=7)
+        right.legend(fontsize=7)
+        return figure
+
+
+def _curve(rows: Sequence[Mapping[str, Any]], method: str, attack: str, metric: str) -> tuple[list[float], list[float]]:
+    place = {"method": method, "attack": attack, "metric": metric}
+    found = {float(row["setting"]): row["value"] for row in rows if place.items() <= row.items()}
+    clean = {**place, "attack": "none", "setting": "clean"}
+    for row in rows:
+        if clean.items() <= row.items():
+            found[0.0] = row["value"]
+    return sorted(found), [found[eps] for eps in sorted(found)]
 
 
 def save_figure(figure: Figure, path: Path) -> None:

@@ -115,10 +115,10 @@ def _fourier_sums(
 @cache
 def _compiled(sensors: bytes, x: bytes, times: bytes, viscosity: float, grid: int) -> Callable[[Array], Array]:
     """The solver for one grid: a search asks it a thousand times. Arrays do not hash, their bytes do."""
-    where = [np.frombuffer(axis) for axis in (sensors, x, times)]
+    nodes, points, instants = (np.frombuffer(axis) for axis in (sensors, x, times))
 
     def one(row: Float[Array, "sensors"]) -> Float[Array, "times points"]:
-        return cole_hopf_jax(row[None], *where, viscosity, grid=grid)[0]
+        return cole_hopf_jax(row[None], nodes, points, instants, viscosity, grid=grid)[0]
 
     return jax.jit(lambda rows: jax.lax.map(one, rows, batch_size=_FUNCTIONS_AT_ONCE))
 
