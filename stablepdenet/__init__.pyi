@@ -9,8 +9,8 @@ from .evaluation import audit as audit
 from .evaluation import evaluation_inputs as evaluation_inputs
 from .evaluation import local_lipschitz as local_lipschitz
 from .evaluation import relative_l2 as relative_l2
-from .evaluation import replay as replay
-from .evaluation import save as save
+from .evaluation import replay_audit as replay_audit
+from .evaluation import save_audit as save_audit
 from .operators import AbstractOperator as AbstractOperator
 from .operators import DeepONet as DeepONet
 from .operators import FunctionOperator as FunctionOperator

@@ -135,7 +135,7 @@ def _audit(
     with TaskProgress(problem.name) as progress:
         found: Audit = evaluation.audit(operators, problem, progress=progress, **options)
     if out:
-        evaluation.save(found, out)
+        evaluation.save_audit(found, out)
         figure = curve_figure(found.rows)
         if figure:
             save_figure(figure, out / "curves.png")
@@ -152,10 +152,10 @@ def _audit(
 
 
 def _replay(folder: Path, operators: dict[str, Any], problem: Problem, as_json: bool) -> None:
-    from stablepdenet.evaluation import load_rows, replay
+    from stablepdenet.evaluation import load_rows, replay_audit
 
     stored = {_place(row): row["value"] for row in load_rows(folder)}
-    rows = replay(folder, operators, problem)
+    rows = replay_audit(folder, operators, problem)
     known = [row for row in rows if _place(row) in stored]
     furthest = max((abs(float(row["value"]) - float(stored[_place(row)])) for row in known), default=float("inf"))
     if as_json:

@@ -7,7 +7,7 @@ from stablepdenet.evaluation.measure import Measured, Measurer
 from stablepdenet.evaluation.metrics import metrics, relative_l2
 from stablepdenet.evaluation.perturb import Perturber
 from stablepdenet.evaluation.session import Audit, Row
-from stablepdenet.evaluation.storage import load_cases, load_rows, replay, save
+from stablepdenet.evaluation.storage import load_cases, load_rows, replay_audit, save_audit
 
 __all__ = [
     "EPS",
@@ -27,7 +27,7 @@ __all__ = [
     "local_lipschitz",
     "metrics",
     "relative_l2",
-    "replay",
-    "save",
+    "replay_audit",
+    "save_audit",
     "setting_of",
 ]

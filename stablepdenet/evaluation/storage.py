@@ -33,9 +33,9 @@ ROWS, NOTES, PERTURBATIONS = "rows.json", "notes.json", "perturbations.safetenso
 CLEAN = "clean"
 
 
-def save(audit: Audit, folder: Path) -> None:
+def save_audit(audit: Audit, folder: Path | str) -> None:
     """Writes the four files; an older audit in the folder is replaced."""
-    table = io.StringIO()
+    folder, table = Path(folder), io.StringIO()
     writer = csv.DictWriter(table, COLUMNS)
     writer.writeheader()
     writer.writerows(audit.rows)
@@ -52,8 +52,9 @@ def save(audit: Audit, folder: Path) -> None:
         write_synced(folder / PERTURBATIONS, pack(arrays, metadata={"cases": json.dumps(cases)}))
 
 
-def load_rows(folder: Path) -> list[Row]:
+def load_rows(folder: Path | str) -> list[Row]:
     """The rows of a stored audit."""
+    folder = Path(folder)
     rows = read_json(folder / ROWS)
     if not isinstance(rows, list) or not all(isinstance(row, dict) and set(COLUMNS) == set(row) for row in rows):
         raise CheckpointError(
@@ -62,9 +63,9 @@ def load_rows(folder: Path) -> list[Row]:
     return rows
 
 
-def load_cases(folder: Path, size: int) -> list[Case]:
+def load_cases(folder: Path | str, size: int) -> list[Case]:
     """The perturbed inputs of a stored audit, each of `size` numbers."""
-    path = folder / PERTURBATIONS
+    path = Path(folder) / PERTURBATIONS
     try:
         with safe_open(str(path), framework="numpy") as file:
             described: Any = json.loads((file.metadata() or {})["cases"])
@@ -92,7 +93,7 @@ def load_cases(folder: Path, size: int) -> list[Case]:
     return cases
 
 
-def replay(folder: Path, operators: Mapping[str, Any], problem: Problem) -> list[Row]:
+def replay_audit(folder: Path | str, operators: Mapping[str, Any], problem: Problem) -> list[Row]:
     """Measures the stored perturbed inputs again: the same operators give the same rows."""
     stored, cases = load_rows(folder), load_cases(folder, problem.input.size)
     if not stored or not cases:

@@ -10,6 +10,7 @@ import matplotlib
 import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 from numpy import ndarray
 
 from stablepdenet.methods import TITLES
@@ -80,20 +81,20 @@ def curve_figure(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
     if max((len(eps) for eps, _ in curves.values()), default=0) < 3:
         return None
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(7.2, 3.0), layout="constrained")
+        figure = Figure(figsize=(7.2, 3.4), layout="constrained")
         left, right = figure.subplots(1, 2)
         for number, method in enumerate(methods):
-            look = {"color": COLOURS.get(method, f"C{number}"), "marker": MARKERS.get(method, "o")}
+            look = {"color": COLOURS.get(method, f"C{number}"), "marker": MARKERS.get(method, "o"), "ms": 3.5}
             for attack, style in styles.items():
                 for axis, metric in ((left, "relative_l2"), (right, "kappa_E")):
-                    label = f"{TITLES.get(method, method)}, {attack}" if axis is left else None
-                    axis.plot(*curves[method, attack, metric], ls=style, label=label, ms=3.5, lw=1.2, **look)
+                    name = f"{TITLES.get(method, method)}, {attack}" if axis is left else None
+                    axis.plot(*curves[method, attack, metric], ls=style, lw=1.2, label=name, **look)
         # The same for all models under the common perturbation.
         right.plot(*curves[methods[0], "common", "kappa_S"], color="black", lw=2.2, label=r"$\kappa_S$, common")
-        for axis, label in ((left, "relative $L^2$ error"), (right, r"response error $\kappa_E$")):
-            axis.set(xlabel=r"radius $\varepsilon$", ylabel=label, yscale="log")
-        left.legend(fontsize=7)
-        right.legend(fontsize=7)
+        for axis, name in ((left, "relative $L^2$ error"), (right, r"response error $\kappa_E$")):
+            axis.set(xlabel=r"radius $\varepsilon$", ylabel=name, yscale="log")
+            axis.yaxis.set_minor_formatter(NullFormatter())
+        figure.legend(loc="outside lower center", ncols=4, fontsize=7)
         return figure
 
 

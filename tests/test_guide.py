@@ -1,0 +1,35 @@
+"""The guide's code, run as a reader would run it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GUIDE = Path(__file__).parent.parent / "docs" / "audit.md"
+
+
+def test_the_guide_audits_a_pytorch_model(tmp_path):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    (code,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    # The guide's own settings, on fewer inputs.
+    (tmp_path / "guide.py").write_text(code.replace("tests=50", "tests=5"))
+    command = [sys.executable, "guide.py"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+    printed = {line.split()[0]: float(line.split()[1]) for line in result.stdout.splitlines()}
+    # Trained on clean solutions it solves clean inputs, withstands noise, and fails under its own worst case.
+    assert printed["none"] < 0.2
+    assert printed["none"] < printed["whitebox"] and printed["noise"] < printed["whitebox"]
+    rows = json.loads((tmp_path / "audit-torch" / "rows.json").read_text())
+    attacks = {"none", "common", "noise", "smooth-noise", "whitebox", "apgd", "search", "physics"}
+    assert {row["attack"] for row in rows} == attacks
+    assert {"kappa_r", "kappa_E", "angle", "lipschitz_mean", "lipschitz_exact_mean"} <= {row["metric"] for row in rows}
+
+
+def test_the_guide_fits_on_its_page():
+    assert len(GUIDE.read_text().splitlines()) < 130
