@@ -124,6 +124,7 @@ def test_audit_of_a_solver_says_what_it_left_out(module):
         (("audit", "mine:exact", "--problem", "poisson", "--parts", "error"), 2, "Unknown part 'error'"),
         (("audit", "mine:exact", "--problem", "poisson", "--eps", "small"), 2, "--eps 'small'"),
         (("audit", "mine:exact", "--problem", "poisson", "--tests", "-1"), 2, "--tests"),
+        (("audit", "mine:exact", "--problem", "poisson", "--out", "mine.py/inside"), 5, "--out"),
         (("evaluate", "nowhere"), 4, "not a run folder"),
     ],
     ids=lambda value: " ".join(value[1:]) if isinstance(value, tuple) else "",

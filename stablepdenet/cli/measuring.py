@@ -131,7 +131,12 @@ def _audit(
     from stablepdenet.cli.progress import TaskProgress
     from stablepdenet.report.figures import curve_figure, save_figure
     from stablepdenet.report.tables import print_audit
+    from stablepdenet.training.run import storage
 
+    if out:
+        # Before the work, not after it.
+        with storage(out):
+            out.mkdir(parents=True, exist_ok=True)
     with TaskProgress(problem.name) as progress:
         found: Audit = evaluation.audit(operators, problem, progress=progress, **options)
     if out:
