@@ -53,6 +53,7 @@ def module(tmp_path):
 
 def test_evaluate_prints_tables_and_writes_rows(evaluated):
     out, printed = evaluated
+    assert "poisson[interior=10], 3 test inputs" in printed
     assert all(word in printed for word in ("PI-DeepONet", "AdvPI", "StablePDENet", "kappa_E", "lipschitz_exact_mean"))
     rows = json.loads((out / "rows.json").read_text())
     with (out / "rows.csv").open() as file:

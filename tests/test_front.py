@@ -34,8 +34,15 @@ def test_a_symmetric_front_at_the_end_of_the_period_is_found_exactly() -> None:
     assert abs(displacement(np.zeros(1), front_positions(u[None], X))[0]) < 1e-12
 
 
-def test_a_constant_has_its_front_at_the_first_point() -> None:
-    np.testing.assert_array_equal(front_positions(np.ones((2, 101)), X), 0)
+def test_a_constant_has_its_front_in_the_first_interval() -> None:
+    np.testing.assert_allclose(front_positions(np.ones((2, 101)), X), 0.005)
+
+
+def test_a_solution_that_is_not_quite_periodic_keeps_its_front() -> None:
+    # A mismatch of 0.3 between the ends: across them it would be steeper than the front.
+    position = np.array([0.3, 0.62])
+    found = front_positions(travelling_front(position) + 0.3 * X, X)
+    np.testing.assert_allclose(found, position, atol=1e-3)
 
 
 @pytest.mark.parametrize("shift", [0.1, -0.37, 0.004, 0.3])

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import final
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 PLAIN_INTERVAL = 10.0  # seconds between plain lines
@@ -23,7 +24,7 @@ class TaskProgress:
         if sys.stderr.isatty():
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
             self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
-            self.task = self.bar.add_task(title)
+            self.task = self.bar.add_task(escape(title))
 
     def __enter__(self) -> TaskProgress:
         if self.bar:
@@ -33,7 +34,7 @@ class TaskProgress:
     def __call__(self, task: str, done: int, total: int) -> None:
         now = time.monotonic()
         if self.bar:
-            self.bar.update(self.task, description=f"{self.title}  {task}", completed=done, total=total)
+            self.bar.update(self.task, description=escape(f"{self.title}  {task}"), completed=done, total=total)
         elif now - self.last_line >= PLAIN_INTERVAL:
             self.last_line = now
             # A reader of stderr that left must not end an audit.

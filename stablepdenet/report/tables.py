@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from stablepdenet.methods import TITLES
@@ -30,14 +31,14 @@ def print_errors(rows: Sequence[Row], title: str, *, beside_paper: bool = False)
     """Pooled relative L2 errors: a line for each attack and setting, a column for each method."""
     errors = [row for row in rows if row["metric"] == "relative_l2"]
     methods = _unique(row["method"] for row in errors)
-    table = Table("attack", "setting", *map(title_of, methods), title=title)
+    table = Table("attack", "setting", *(escape(title_of(method)) for method in methods), title=escape(title))
     for method in methods if beside_paper else ():
-        table.add_column(f"paper's {title_of(method)}")
+        table.add_column(escape(f"paper's {title_of(method)}"))
     for attack, setting in _unique((row["attack"], row["setting"]) for row in errors):
         cells = [_cell(errors, method=method, attack=attack, setting=setting) for method in methods]
         if beside_paper:
             cells += [_number(paper.relative_l2(errors[0]["problem"], method, setting)) for method in methods]
-        table.add_row(attack, setting, *cells)
+        table.add_row(escape(attack), setting, *cells)
     _show(table)
 
 
@@ -62,10 +63,15 @@ def _print_lines(rows: Sequence[Row], columns: Sequence[str], title: str) -> Non
     """A line for each method, attack and setting; a column for each metric that any of them has."""
     if not rows:
         return
-    table = Table("method", "attack", "setting", *columns, title=title)
+    table = Table("method", "attack", "setting", *columns, title=escape(title))
     for method, attack, setting in _unique((row["method"], row["attack"], row["setting"]) for row in rows):
         place = {"method": method, "attack": attack, "setting": setting}
-        table.add_row(title_of(method), attack, setting, *(_cell(rows, metric=metric, **place) for metric in columns))
+        table.add_row(
+            escape(title_of(method)),
+            escape(attack),
+            setting,
+            *(_cell(rows, metric=metric, **place) for metric in columns),
+        )
     _show(table)
 
 
