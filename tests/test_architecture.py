@@ -16,6 +16,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 STAGES = [
     "errors",
     "signals",
+    "compilation",
     "hats",
     "spaces",
     "points",

@@ -17,6 +17,7 @@ from stablepdenet import __version__
 # Importing a module registers its commands, in the order of the help page.
 from stablepdenet.cli import inspecting, measuring, training  # noqa: F401
 from stablepdenet.cli.base import app
+from stablepdenet.compilation import keep_compiled
 from stablepdenet.errors import StorageError, UserError
 
 
@@ -34,6 +35,7 @@ def _fail(message: str, code: int) -> NoReturn:
 
 def main() -> None:
     """Runs the command line; whatever is the user's to fix or to continue ends in one sentence."""
+    keep_compiled()
     try:
         code = app(standalone_mode=False)
     except UserError as error:

@@ -1,0 +1,131 @@
+"""This library beside its peers: the same step from the same weights, alternating on one pinned core.
+
+    python benchmarks/peers/bench.py --peers .venv-peers/bin/python --out runs/bench          (or: make bench)
+
+Every contender runs in a process of its own and starts from one exported case. Where its loss or its gradient is not
+ours, nothing is timed. Ratios are taken within a round, then their median.
+"""
+
+import argparse
+import os
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import report
+from contenders import CONTENDERS, KINDS, OURS, Contender, Failure
+
+PROBLEMS = ("poisson", "heat", "burgers", "helmholtz-3.5pi")
+# Gradients are compared as well, since a step could leave part of them out: in float32 they keep fewer digits.
+TOLERANCE = {"loss": 1e-4, "gradient": 1e-3}
+MINUTES = 20
+
+
+def agreement(contenders):
+    """The largest relative difference from our loss, or a Failure that names who is off."""
+    ours, worst = contenders[0].told, 0.0
+    for contender in contenders[1:]:
+        for key, value in ours.items():
+            off = abs(contender.told[key] - value) / abs(value)
+            worst = max(worst, off if key == "loss" else 0.0)
+            if not off <= TOLERANCE[key]:
+                raise Failure(
+                    f"{contender.label} has another {key} than ours at equal weights: {contender.told[key]:.7g}, "
+                    f"not {value:.7g}; nothing was timed."
+                )
+    return worst
+
+
+def measure(problem, kind, case, options):
+    """{contender: row} of one kind of step on one problem."""
+    contenders = []
+    try:
+        for name in KINDS[kind]:
+            contenders.append(Contender(name, kind, case, options))
+            contenders[-1].begin()
+        worst = agreement(contenders)
+        print(f"{problem}, {kind}: losses agree to {worst:.0e}.", file=sys.stderr)
+        for contender in contenders:
+            contender.choose_steps(options.budget)
+        until = time.monotonic() + options.seconds
+        for number in range(options.rounds):
+            # In another order each time, so that nobody always follows the same neighbour.
+            turn = number % len(contenders)
+            for contender in contenders[turn:] + contenders[:turn]:
+                if number < 3 or contender.spent < options.seconds / len(contenders):
+                    contender.round(number)
+            if number >= 2 and time.monotonic() > until:
+                break
+        return {contender.name: row(contender, contenders[0]) for contender in contenders}
+    finally:
+        for contender in contenders:
+            contender.end()
+
+
+def row(contender, ours):
+    """Numbers of one contender. A slow one leaves after a few rounds, which `steps` shows."""
+    times = sorted(contender.times.values())
+    low, _, high = statistics.quantiles(times, n=4) if len(times) > 1 else times * 3
+    return {
+        "ms": 1e3 * statistics.median(times),
+        "ms_low": 1e3 * low,
+        "ms_high": 1e3 * high,
+        "ratio": statistics.median(seconds / ours.times[number] for number, seconds in contender.times.items()),
+        "peak_mb": contender.peak / 1e6,
+        "steps": contender.steps * len(times) / contender.parts,
+        **contender.told,
+    }
+
+
+def pin():
+    """One core for this process and all that it starts."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
+def stop_in_time(minutes):
+    def late(*_):
+        raise Failure(f"The benchmark did not end within {minutes} minutes; lower --rounds or --seconds.")
+
+    if hasattr(signal, "SIGALRM"):
+        signal.signal(signal.SIGALRM, late)
+        signal.alarm(60 * minutes)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", type=Path, default=Path(".venv-peers/bin/python"), help="Python of the peers")
+    parser.add_argument("--out", type=Path, default=Path("runs/bench"), help="folder for peers.json and peers.png")
+    parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=PROBLEMS)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--budget", type=float, default=0.3, help="seconds for one contender's part of a round")
+    parser.add_argument("--seconds", type=float, default=60.0, help="for all rounds of one problem and kind")
+    options = parser.parse_args()
+    stop_in_time(MINUTES)
+    pin()
+    try:
+        if not options.peers.exists():
+            raise Failure(f"The peers' environment is missing: there is no {options.peers}; run `make bench`.")
+        # Only now: loading jax takes seconds.
+        from export import export
+
+        results = {kind: {} for kind in options.kinds}
+        with tempfile.TemporaryDirectory() as folder:
+            for problem in options.problems:
+                case = Path(folder) / f"{problem}.npz"
+                export(problem, case)
+                for kind in options.kinds:
+                    results[kind][problem] = measure(problem, kind, case, options)
+    except Failure as failure:
+        sys.exit(str(failure))
+    missed = report.missed(results, OURS)
+    report.write(results, missed, {name: label for name, (label, _, _) in CONTENDERS.items()}, options.out)
+    sys.exit(f"missed: {'; '.join(missed)}" if missed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Who takes part, and the driver's end of a contender's process."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+OURS = "ours"
+# name: what a reader sees, what worker.py starts, and whether it lives in the peers' environment.
+CONTENDERS = {
+    OURS: ("stablepdenet", "ours.Library", False),
+    "zcs": ("DeepXDE, zero-coordinate shift", "deepxde_model.shifted", True),
+    "zcs-stacked": ("DeepXDE, zcs, all blocks stacked", "deepxde_model.shifted_stacked", True),
+    "default": ("DeepXDE", "deepxde_model.default", True),
+    "default-stacked": ("DeepXDE, all blocks stacked", "deepxde_model.default_stacked", True),
+    "torch": ("PyTorch by hand", "torch_autograd.Expanded", True),
+    "jax": ("JAX, nested grad and vmap", "jax_pointwise.Pointwise", False),
+}
+# Of DeepXDE's models only the stacked shifted one sees clean and attacked residuals together, and none has an attack.
+KINDS = {
+    "pi": tuple(CONTENDERS),
+    "stable": (OURS, "zcs-stacked", "torch", "jax"),
+    "refresh": (OURS, "torch", "jax"),
+}
+ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
+    "JAX_PLATFORMS": "cpu",
+    "DDE_BACKEND": "pytorch",
+}
+
+
+class Failure(Exception):
+    """Ends the benchmark with one sentence."""
+
+
+class Contender:
+    """A process that waits for its turn."""
+
+    def __init__(self, name, kind, case, options):
+        self.name = name
+        self.label, target, peer = CONTENDERS[name]
+        self.times, self.told, self.steps, self.parts, self.spent, self.peak = {}, {}, 1, 1, 0.0, 0
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  (closed in `end`)
+        python = options.peers.absolute() if peer else sys.executable
+        self.process = subprocess.Popen(
+            [python, Path(__file__).with_name("worker.py"), target, kind, case],
+            env=os.environ | ONE_THREAD,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+        )
+
+    def begin(self):
+        """Waits for the first step and keeps what it tells: its loss, its gradient's norm, and into how many equal
+        parts it cuts what others do in one step."""
+        self.told = self._answer()
+        self.parts = self.told.pop("parts", 1)
+
+    def choose_steps(self, budget):
+        """As many steps to a round as fit into the budget, judged by a second step: the first one compiles."""
+        self.steps = max(1, int(budget / self._time()))
+
+    def round(self, number):
+        seconds = self._time()
+        self.times[number] = self.parts * seconds / self.steps
+        self.spent += seconds
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.errors.close()
+
+    def _time(self):
+        # Where the process has ended, no answer comes, and that is reported.
+        with contextlib.suppress(BrokenPipeError):
+            print(json.dumps({"steps": self.steps}), file=self.process.stdin, flush=True)
+        return self._answer()["seconds"]
+
+    def _answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            self.errors.seek(0)
+            last = (self.errors.read().strip().splitlines() or ["it said nothing; perhaps memory ran out"])[-1]
+            raise Failure(f"{self.label} ended before its time: {last}")
+        answer = json.loads(line)
+        self.peak = answer.pop("peak")
+        return answer

@@ -1,0 +1,68 @@
+"""Writes a case: the library's own initial weights, first batch, points, and what its attack starts from."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from stablepdenet.attacks import PeriodicEndpoints, PGDLinf
+from stablepdenet.problems import make_problem
+from stablepdenet.runs import configure
+from stablepdenet.training import Program
+from stablepdenet.training.state import streams
+
+# As steps.py: any share will do, a step costs the same.
+LAMBDA = 1e-3
+
+
+def program_of(name, kind):
+    """The training whose steps are timed. Refreshing belongs to the stable method."""
+    problem = make_problem(name)
+    return Program(problem, configure(problem, {"method.name": "pi" if kind == "pi" else "stable"}))
+
+
+def export(name, path):
+    """The case of problem `name` as a file of arrays."""
+    program = program_of(name, "stable")
+    problem, config, state = program.problem, program.config, program.initial()
+    operator, attack = state.operator, program.attack
+    cache = program._refresh(state, program.functions)
+    arrays = {
+        "bias": operator.bias,
+        "clean": cache.clean,
+        "both": jnp.concatenate([cache.clean, cache.attacked]),
+        "spread": jnp.mean((cache.attacked - cache.clean) ** 2, axis=1) + config.method.tau,
+        "start": _attack_start(program, state, cache.clean),
+        "radius": attack.radius(cache.clean),
+    }
+    for net in ("branch", "trunk"):
+        for i, layer in enumerate(getattr(operator, net).layers):
+            arrays |= {f"{net}.{i}.weight": layer.weight, f"{net}.{i}.bias": layer.bias}
+    for block in problem.blocks:
+        arrays |= {
+            f"{block.name}.points": block.points,
+            f"{block.name}.matrix": problem.input.matrix(block.points[:, 0]),
+        }
+    meta = {
+        "problem": name,
+        "coordinates": "".join(problem.coordinates),
+        "rate": config.training.learning_rate,
+        "depth": config.operator.depth,
+        "weights": {block.name: block.weight for block in problem.blocks},
+        "lambda_sens": LAMBDA,
+        "attack": {
+            "pointwise": isinstance(attack, PGDLinf),
+            "periodic": isinstance(attack.admissible, PeriodicEndpoints),
+            "steps": attack.steps,
+            "step_size": attack.step_size,
+        },
+    }
+    single = {name: np.asarray(array, np.float32) for name, array in arrays.items()}
+    np.savez(path, meta=np.array(json.dumps(meta)), **single)
+
+
+def _attack_start(program, state, clean):
+    """The random start that the library's refresh at this state draws, projected as it does."""
+    key = jax.random.fold_in(jax.random.fold_in(streams(state.key).attacks, state.step), 0)
+    return program.attack.project(program.attack.start(clean, key=key), clean)

@@ -1,0 +1,46 @@
+"""This library: its own compiled training chunk."""
+
+import jax
+import jax.numpy as jnp
+import optax
+from attack import SAMPLE
+from case import Case
+from export import program_of
+
+from stablepdenet.physics import physics_loss, residual_map
+
+
+class Library:
+    """Chunks of Program as `train` runs them: a PI step also deals its batch, which no peer's step does here."""
+
+    def __init__(self, path, kind):
+        self.case, self.kind = Case(path, jnp.asarray), kind
+        self.program = program_of(self.case.problem, kind)
+        self.functions, self.state = self.program.functions, self.program.initial()
+        if kind == "stable":
+            half = len(self.case.clean)
+            cache = self.state.cache._replace(clean=self.case.both[:half], attacked=self.case.both[half:])
+            self.state = self.state._replace(cache=cache, lambda_sens=jnp.asarray(self.case.lambda_sens))
+
+    def first(self):
+        if self.kind == "refresh":
+            residuals = residual_map(self.state.operator, self.program.problem)
+            attacked = self.program._refresh(self.state, self.functions).attacked[:SAMPLE]
+            return {"loss": float(jnp.mean(physics_loss(residuals(attacked), self.program.problem)))}
+        terms = self._advance(1)
+        return {"loss": float(terms.loss), "gradient": float(optax.global_norm(self.state.optimiser[0].mu) / 0.1)}
+
+    def run(self, steps):
+        if self.kind == "refresh":
+            for _ in range(steps):
+                jax.block_until_ready(self.program._refresh(self.state, self.functions))
+        else:
+            jax.block_until_ready(self._advance(steps))
+
+    def _advance(self, steps):
+        stop = self.state.step + steps
+        if self.kind == "pi":
+            self.state, terms = self.program._warm_up(self.state, self.functions, stop)
+        else:
+            self.state, terms = self.program._defend(self.state, stop)
+        return terms
