@@ -12,7 +12,7 @@ from stablepdenet.errors import CheckpointError, ConfigError, Interrupted
 from stablepdenet.methods import METHODS
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.problems import PROBLEMS, Problem, complete_options, make_problem
-from stablepdenet.training import Program, Run, TrainState, train_in, train_suite
+from stablepdenet.training import Program, Run, TrainState, checkpoint, train_in, train_suite
 from stablepdenet.training.run import load_config, read_json, storage, write_json
 from stablepdenet.training.suite import NewReport
 
@@ -102,6 +102,8 @@ def load_operators(folders: Sequence[Path]) -> tuple[Problem, Config, dict[str, 
         for what, one, other in (("problem", first.problem, config.problem), ("seed", first.seed, config.seed)):
             if one != other:
                 raise ConfigError(f"'{singles[0]}' and '{folder}' differ in their {what}: evaluate them one by one.")
+        if checkpoint.newest_step(Run.open(folder).checkpoints) < config.training.steps:
+            raise CheckpointError(f"'{folder}' is not trained to its end: `stablepdenet resume {folder}` finishes it.")
     methods = [config.method.name for config in configs.values()]
     twice = next((name for name in methods if methods.count(name) > 1), None)
     if twice:

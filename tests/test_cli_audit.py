@@ -24,6 +24,12 @@ MODEL = """
     number = 3
 
 
+    def fragile(a, points):
+        if len(a) != 2:
+            raise ValueError("two inputs only, please")
+        return problem.reference(a)
+
+
     def broken(a, points):
         raise RuntimeError("no such weights")
 """
@@ -121,6 +127,7 @@ def test_audit_of_a_solver_says_what_it_left_out(module):
         (("audit", "mine:wrong_shape", "--problem", "poisson"), 2, "(2, 3)"),
         (("audit", "mine:broken", "--problem", "poisson"), 2, "no such weights"),
         (("audit", "mine:random", "--problem", "poisson"), 2, "random"),
+        (("audit", "mine:fragile", "--problem", "poisson", "--tests", "3"), 2, "two inputs only, please"),
         (("audit", "mine:exact", "--problem", "mine:number"), 2, "stablepdenet.Problem"),
         (("audit", "mine:exact", "--problem", "poisson", "--parts", "error"), 2, "Unknown part 'error'"),
         (("audit", "mine:exact", "--problem", "poisson", "--eps", "small"), 2, "--eps 'small'"),
@@ -137,6 +144,10 @@ def test_wrong_input_is_one_sentence(module, arguments, code, words):
 def test_runs_that_do_not_belong_together_are_refused(suite, tmp_path):
     assert stablepdenet("train", "poisson", "--seed", 1, "--out", tmp_path / "other", *TINY).returncode == 0
     assert_refused(stablepdenet("evaluate", suite / "pi", tmp_path / "other"), 2, "differ in their seed")
+    shutil.copytree(suite / "pi", tmp_path / "again")
+    shutil.rmtree(tmp_path / "again" / "checkpoints" / "step-00000020")
+    assert_refused(stablepdenet("evaluate", tmp_path / "again"), 4, "not trained to its end", "resume")
+    shutil.rmtree(tmp_path / "again")
     shutil.copytree(suite / "pi", tmp_path / "again")
     assert_refused(stablepdenet("evaluate", suite, tmp_path / "again"), 2, "method pi")
     assert_refused(stablepdenet("evaluate", suite, "--replay", tmp_path), 4, "rows.json")

@@ -127,6 +127,8 @@ def _options(parts: str, tests: str, eps: str) -> dict[str, Any]:
 def _audit(
     operators: dict[str, Any], problem: Problem, options: dict[str, Any], out: Path | None, as_json: bool
 ) -> None:
+    from jax.errors import JaxRuntimeError
+
     from stablepdenet import evaluation
     from stablepdenet.cli.progress import TaskProgress
     from stablepdenet.report.figures import curve_figure, save_figure
@@ -138,7 +140,14 @@ def _audit(
         with storage(out):
             out.mkdir(parents=True, exist_ok=True)
     with TaskProgress(problem.name) as progress:
-        found: Audit = evaluation.audit(operators, problem, progress=progress, **options)
+        try:
+            found: Audit = evaluation.audit(operators, problem, progress=progress, **options)
+        except JaxRuntimeError as error:
+            # What a user's function raises inside of a compiled program.
+            last = next(
+                line for line in reversed(str(error).splitlines()) if line.strip() and not line.startswith("--")
+            )
+            raise ConfigError(f"The operator failed during the audit: {last.strip()}") from error
     if out:
         evaluation.save_audit(found, out)
         figure = curve_figure(found.rows)

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from numpy import ndarray
 
 from stablepdenet import points
-from stablepdenet.evaluation.measure import chunks
+from stablepdenet.evaluation.measure import CHUNK, chunks
 from stablepdenet.evaluation.metrics import summary
 from stablepdenet.evaluation.session import Session, Task
 from stablepdenet.operators import AbstractBasisOperator, AbstractOperator
@@ -52,7 +52,7 @@ def local_lipschitz(
         return jnp.linalg.svd(factor @ jacobian, compute_uv=False)[:, 0]
 
     compiled = eqx.filter_jit(constants)
-    found = np.concatenate([np.asarray(compiled(operator, part)[:rows]) for part, rows in chunks(a)])
+    found = np.concatenate([np.asarray(compiled(operator, part)[:rows]) for part, rows in chunks(a, CHUNK)])
     return found / input_unit(problem)
 
 

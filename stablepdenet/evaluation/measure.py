@@ -12,12 +12,14 @@ from jaxtyping import Array, Float
 from numpy import ndarray
 
 from stablepdenet.evaluation.inputs import Case
-from stablepdenet.operators import AbstractOperator
+from stablepdenet.operators import AbstractBasisOperator, AbstractOperator
 from stablepdenet.physics import block_norms, residual_map, weighted_sum
 from stablepdenet.problems import Problem
 
 # Inputs evaluated at once: bounds the memory on space-time grids.
 CHUNK = 200
+# Without a basis an operator may hold a network's layers for every pair of input and point, and again for gradients.
+PAIRS = 200_000
 
 Squares = Float[ndarray, " batch"]
 
@@ -59,7 +61,8 @@ class Measurer:
 
     def solve(self, operator: AbstractOperator, a: Float[ndarray, "batch m"]) -> Float[ndarray, "batch n"]:
         """The operator's solutions on the evaluation grid, in float64."""
-        return np.concatenate([np.asarray(self._solve(operator, part)[:rows], np.float64) for part, rows in chunks(a)])
+        parts = chunks(a, at_once(self.problem, operator))
+        return np.concatenate([np.asarray(self._solve(operator, part)[:rows], np.float64) for part, rows in parts])
 
     def measure(
         self,
@@ -71,7 +74,8 @@ class Measurer:
         """Each operator on one case; `residuals` says for which the residuals' response can be had."""
         parts: dict[str, list[dict[str, Squares]]] = {name: [] for name in operators}
         base = case.inputs if case.base is None else case.base
-        rows = zip(*(chunks(a) for a in (case.inputs, case.truth, base)), strict=True)
+        most = at_once(self.problem, *operators.values())
+        rows = zip(*(chunks(a, most) for a in (case.inputs, case.truth, base)), strict=True)
         for (inputs, count), (truth, _), (clean, _) in rows:
             solution = self.problem.reference(np.asarray(truth)[:count])
             before = self.problem.reference(np.asarray(clean)[:count]) if case.base is not None else None
@@ -110,10 +114,16 @@ class Measurer:
         return squares
 
 
-def chunks(a: Float[ndarray, "batch m"]) -> Iterator[tuple[Float[Array, "chunk m"], int]]:
-    """Equal parts of at most CHUNK rows, so that one compiled program serves them all, and how many rows count: the
+def at_once(problem: Problem, *operators: AbstractOperator) -> int:
+    """How many inputs the operators are given together."""
+    basis = all(isinstance(operator, AbstractBasisOperator) for operator in operators)
+    return CHUNK if basis else min(CHUNK, max(1, PAIRS // len(problem.grid)))
+
+
+def chunks(a: Float[ndarray, "batch m"], most: int) -> Iterator[tuple[Float[Array, "chunk m"], int]]:
+    """Equal parts of at most `most` rows, so that one compiled program serves them all, and how many rows count: the
     last part is filled up with its last row."""
-    number = -(-len(a) // CHUNK)
+    number = -(-len(a) // most)
     size = -(-len(a) // max(number, 1))
     for start in range(0, len(a), size):
         part = np.asarray(a[start : start + size])

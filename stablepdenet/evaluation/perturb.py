@@ -27,7 +27,7 @@ from stablepdenet.attacks import (
     white_noise,
 )
 from stablepdenet.evaluation.inputs import thinner
-from stablepdenet.evaluation.measure import chunks
+from stablepdenet.evaluation.measure import at_once, chunks
 from stablepdenet.evaluation.misfit import AbstractMisfit, misfit
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.physics import physics_loss, residual_map
@@ -68,13 +68,13 @@ class Perturber:
         self, operator: AbstractOperator, a: Float[ndarray, "batch m"], eps: float, *, key: PRNGKeyArray
     ) -> Float[ndarray, "batch m"]:
         """a + delta_com: maximises MSE(G(a + delta) - S(a)) for the baseline G by 40 steps (eq:test-attack)."""
-        return self._run(self._common, misfit(operator, self.problem), a, eps, key, solutions=True)
+        return self._run(self._common, misfit(operator, self.problem), operator, a, eps, key, solutions=True)
 
     def physics(
         self, operator: AbstractOperator, a: Float[ndarray, "batch m"], eps: float, *, key: PRNGKeyArray
     ) -> Float[ndarray, "batch m"]:
         """Maximises the physics loss, as training does (eq:training-attack), but harder."""
-        return self._run(self._physics, operator, a, eps, key)
+        return self._run(self._physics, operator, operator, a, eps, key)
 
     def true_error(
         self,
@@ -91,13 +91,13 @@ class Perturber:
         exact = misfit(operator, self.problem)
         # Where each evaluation costs a solve, a thinner grid guides the search; the result is measured on the full one.
         objective = misfit(operator, self._thin) if movable and not exact.cheap else exact
-        return self._run(self._moving[search], objective, a, eps, key)
+        return self._run(self._moving[search], objective, operator, a, eps, key)
 
     def noise(
         self, kind: str, a: Float[ndarray, "batch m"], eps: float, *, key: PRNGKeyArray
     ) -> Float[ndarray, "batch m"]:
         """`noise` or `smooth-noise` of the ball's norm: the control."""
-        return self._run(self._noise[kind], None, a, eps, key)
+        return self._run(self._noise[kind], None, None, a, eps, key)
 
     def _physics_loss(self, operator: AbstractOperator, a: Array, solution: Array) -> Objective:
         residuals = residual_map(operator, self.problem)
@@ -107,6 +107,7 @@ class Perturber:
         self,
         attack: Callable[..., Float[Array, "chunk m"]],
         subject: Any,
+        operator: AbstractOperator | None,
         a: Float[ndarray, "batch m"],
         eps: float,
         key: PRNGKeyArray,
@@ -114,7 +115,8 @@ class Perturber:
         solutions: bool = False,
     ) -> Float[ndarray, "batch m"]:
         parts = []
-        for number, (part, rows) in enumerate(chunks(a)):
+        most = at_once(self.problem, *([operator] if operator else []))
+        for number, (part, rows) in enumerate(chunks(a, most)):
             known = self.problem.reference(np.asarray(part)) if solutions else np.zeros((len(part), 0))
             solution = jnp.asarray(known, part.dtype)
             found = attack(subject, jnp.asarray(eps, part.dtype), part, solution, jax.random.fold_in(key, number))

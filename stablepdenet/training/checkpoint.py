@@ -58,6 +58,12 @@ def existing(parent: Path) -> list[Path]:
     return sorted(parent.glob("step-*"))
 
 
+def newest_step(parent: Path) -> int:
+    """The step of the newest checkpoint below `parent`, 0 without one."""
+    found = existing(parent)
+    return int(found[-1].name.removeprefix("step-")) if found else 0
+
+
 def load(folder: Path, template: TrainState, config: dict[str, Any]) -> TrainState:
     """The state stored in `folder`, with the structure of `template`; anything that does not fit is refused."""
     manifest = _read_manifest(folder)
