@@ -1,10 +1,11 @@
 # Two commands do everything on a machine with Python 3.11 and make: `make demo` and `make test`.
 PYTHON ?= python3
 VENV := .venv
+PEERS := .venv-peers
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint bench-steps clean
+.PHONY: demo test lint bench bench-steps clean
 
 demo: $(VENV)/installed
 	$(BIN)/stablepdenet demo --out runs/demo
@@ -17,15 +18,24 @@ lint: $(VENV)/installed-test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+bench: $(VENV)/installed $(PEERS)/installed
+	$(BIN)/python benchmarks/peers/bench.py --peers $(PEERS)/bin/python --out runs/bench
+
 bench-steps: $(VENV)/installed
 	$(BIN)/python benchmarks/steps.py
 
 clean:
-	rm -rf $(VENV) build *.egg-info
+	rm -rf $(VENV) $(PEERS) build *.egg-info
 
 $(VENV)/created:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "stablepdenet needs Python 3.11 or newer: run make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+# The peers have an environment of their own: nothing here depends on them.
+$(PEERS)/installed: benchmarks/peers/requirements.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
 	touch $@
 
 # Editable, so that a change in the sources needs no new installation.
