@@ -17,6 +17,8 @@ from stablepdenet.evaluation.storage import COLUMNS
 from stablepdenet.operators import DeepONet
 from stablepdenet.problems import PROBLEMS, make_problem
 
+NAMES = {"physics": "physics|0.05|stable", "noise": "noise|0.05"}
+
 
 @pytest.fixture(scope="module")
 def helmholtz():
@@ -28,6 +30,7 @@ def helmholtz():
 
 def test_every_part_fills_rows_of_one_form(helmholtz):
     rows = helmholtz[2].rows
+    assert not any("failed" in note for note in helmholtz[2].notes)
     assert all(tuple(row) == COLUMNS for row in rows)
     places = [tuple(row[key] for key in COLUMNS if key != "value") for row in rows]
     assert len(set(places)) == len(places)
@@ -37,6 +40,52 @@ def test_every_part_fills_rows_of_one_form(helmholtz):
     settings = {row["setting"] for row in rows if row["attack"] == "whitebox"}
     assert settings == {"0.01", "0.02", "0.05", "0.10", "0.15", "0.20"}
     assert {row["setting"] for row in rows if row["attack"] == "none"} == {"clean", "rough", "smooth", "fine"}
+
+
+def test_the_common_source_is_pi_and_transfer_takes_the_worst_case_along():
+    problem = make_problem("helmholtz-3.5pi")
+    operators = {"stable": Modal(ERRORS), "pi": Modal(2 * ERRORS)}
+    parts = ["errors", "attacks", "transfer"]
+    found = audit(operators, problem, parts=parts, tests=5, eps=[0.05])
+    assert not any("found against" in note for note in found.notes)
+    inputs = {case.name: case.inputs for case in found.cases}
+    assert np.array_equal(inputs["transfer:pi|0.05|stable"], inputs["whitebox|0.05|pi"])
+    # Against stable alone the perturbation is another one.
+    alone = audit({"stable": operators["stable"]}, problem, parts=["errors"], tests=5, eps=[0.05])
+    assert not np.array_equal(inputs["common|0.05"], alone.cases[0].inputs)
+    # The physics loss of a diagonal error is ||e c||^2: the attack on it finds more than noise does.
+    losses = {kind: np.linalg.norm(ERRORS * inputs[name]) for kind, name in NAMES.items()}
+    assert losses["physics"] > 1.01 * losses["noise"]
+
+
+def test_unseen_inputs_of_the_problem_and_coarse_data_have_rows():
+    problem = make_problem("heat")
+    found = audit(exact_operator(problem), problem, parts=["unseen"], tests=3)
+    settings = {row["setting"]: row["value"] for row in found.rows if row["metric"] == "relative_l2"}
+    assert settings.keys() == {"jump", "step", "rough", "smooth", "coarse"}
+    assert settings["jump"] < 1e-5 < settings["coarse"]
+
+
+def test_a_task_that_fails_costs_only_itself():
+    problem = make_problem("poisson")
+
+    def picky(a, points):
+        if np.max(np.abs(np.diff(a))) > 0.09:
+            raise RuntimeError("Newton did not converge")
+        return problem.reference(a)
+
+    found = audit(picky, problem, parts=["errors", "attacks"], tests=2, eps=[0.05])
+    assert found.value("relative_l2", method="model") < 1e-5
+    assert any("'noise 0.05' failed" in note and "Newton did not converge" in note for note in found.notes)
+
+
+def test_an_untrustworthy_differentiable_reference_is_not_attacked():
+    problem = make_problem("burgers", {"viscosity": 0.002})
+    operator = DeepONet(101, 2, width=8, key=jax.random.key(0))
+    found = audit(operator, problem, parts=["lipschitz", "attacks"], tests=30, eps=[0.05])
+    assert {row["attack"] for row in found.rows} == {"none", "noise", "smooth-noise", "physics"}
+    assert not any(row["metric"].startswith("lipschitz_exact") for row in found.rows)
+    assert any("too small for float32" in note for note in found.notes)
 
 
 def test_the_known_errors_come_out(helmholtz):
@@ -132,7 +181,7 @@ def test_a_problem_too_coarse_for_the_theorems_keeps_its_other_rows():
     operator = DeepONet(100, 1, key=jax.random.key(0))
     found = audit(operator, problem, parts=["errors", "theory"], tests=2, eps=[0.05])
     assert found.value("relative_l2", method="model") > 0
-    assert any("theorems' constants are left out" in note and "too coarse" in note for note in found.notes)
+    assert any("'theory 0.05' failed" in note and "too coarse" in note for note in found.notes)
 
 
 def test_saved_perturbations_replay_to_the_same_rows(helmholtz, tmp_path):
@@ -190,6 +239,7 @@ def test_damaged_or_foreign_folders_are_refused_in_one_sentence(helmholtz, tmp_p
         ({"eps": [0.0]}, "eps = 0"),
         ({"eps": [float("nan")]}, "eps = nan"),
         ({"tests": 0}, "tests = 0"),
+        ({"eps": [0.05, 0.0500001]}, "two radii"),
         ({"operators": {}}, "at least one operator"),
         ({"operators": {"model": 3}}, "not callable"),
         ({"operators": lambda a, points: a}, r"shape \(2, 10\)"),

@@ -130,6 +130,7 @@ def test_audit_of_a_solver_says_what_it_left_out(module):
         (("audit", "mine:fragile", "--problem", "poisson", "--tests", "3"), 2, "two inputs only, please"),
         (("audit", "mine:exact", "--problem", "mine:number"), 2, "stablepdenet.Problem"),
         (("audit", "mine:exact", "--problem", "poisson", "--parts", "error"), 2, "Unknown part 'error'"),
+        (("audit", "mine:exact", "--problem", "poisson", "--set", "attack.eps=1"), 2, "only problem.*"),
         (("audit", "mine:exact", "--problem", "poisson", "--eps", "small"), 2, "--eps 'small'"),
         (("audit", "mine:exact", "--problem", "poisson", "--tests", "-1"), 2, "--tests"),
         (("audit", "mine:exact", "--problem", "poisson", "--out", "mine.py/inside"), 5, "--out"),

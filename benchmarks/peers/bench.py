@@ -75,7 +75,8 @@ def row(contender, ours):
         "ms_high": 1e3 * high,
         "ratio": statistics.median(seconds / ours.times[number] for number, seconds in contender.times.items()),
         "peak_mb": contender.peak / 1e6,
-        "steps": contender.steps * len(times) / contender.parts,
+        "steps": contender.steps * len(times),
+        "parts": contender.parts,
         **contender.told,
     }
 
@@ -95,6 +96,23 @@ def stop_in_time(minutes):
         signal.alarm(60 * minutes)
 
 
+def run(options):
+    """{kind: {problem: {contender: row}}}."""
+    if not options.peers.exists():
+        raise Failure(f"The peers' environment is missing: there is no {options.peers}; run `make bench`.")
+    # Only now: loading jax takes seconds.
+    from export import export
+
+    results = {kind: {} for kind in options.kinds}
+    with tempfile.TemporaryDirectory() as folder:
+        for problem in options.problems:
+            case = Path(folder) / f"{problem}.npz"
+            export(problem, case)
+            for kind in options.kinds:
+                results[kind][problem] = measure(problem, kind, case, options)
+    return results
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peers", type=Path, default=Path(".venv-peers/bin/python"), help="Python of the peers")
@@ -103,23 +121,12 @@ def main():
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--budget", type=float, default=0.3, help="seconds for one contender's part of a round")
-    parser.add_argument("--seconds", type=float, default=60.0, help="for all rounds of one problem and kind")
+    parser.add_argument("--seconds", type=float, default=30.0, help="for all rounds of one problem and kind")
     options = parser.parse_args()
     stop_in_time(MINUTES)
     pin()
     try:
-        if not options.peers.exists():
-            raise Failure(f"The peers' environment is missing: there is no {options.peers}; run `make bench`.")
-        # Only now: loading jax takes seconds.
-        from export import export
-
-        results = {kind: {} for kind in options.kinds}
-        with tempfile.TemporaryDirectory() as folder:
-            for problem in options.problems:
-                case = Path(folder) / f"{problem}.npz"
-                export(problem, case)
-                for kind in options.kinds:
-                    results[kind][problem] = measure(problem, kind, case, options)
+        results = run(options)
     except Failure as failure:
         sys.exit(str(failure))
     missed = report.missed(results, OURS)

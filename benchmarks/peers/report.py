@@ -37,17 +37,24 @@ def write(results, words, labels, folder):
     (folder / "peers.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     for kind, table in results.items():
         print(f"\n{TITLES[kind]}: median ms (quartiles), times ours, peak memory, timed steps, loss at equal weights")
+        if any(row["parts"] > 1 for rows in table.values() for row in rows.values()):
+            print("(n/40: n of its 40 equal iterations were timed, and scaled)")
         for problem, rows in table.items():
             for name, row in rows.items():
-                spread = f"({row['ms_low']:.4g} - {row['ms_high']:.4g})"
+                spread = f"({_ms(row['ms_low'])} - {_ms(row['ms_high'])})"
+                steps = f"{row['steps']}/{row['parts']}" if row["parts"] > 1 else row["steps"]
                 print(
-                    f"{problem:16} {labels[name]:34} {row['ms']:9.4g} ms {spread:21} {row['ratio']:7.1f}x "
-                    f"{row['peak_mb']:7.0f} MB {row['steps']:7.4g}  {row['loss']:.7g}"
+                    f"{problem:16} {labels[name]:34} {_ms(row['ms']):>6} ms {spread:17} {row['ratio']:7.1f}x "
+                    f"{row['peak_mb']:7.0f} MB {steps:>5}  {row['loss']:.7g}"
                 )
         medians = _medians(table)
         print("median over problems: " + ", ".join(f"{labels[name]} {ratio:.1f}x" for name, ratio in medians.items()))
     _picture(results, labels, folder / "peers.png")
     print(f"\nWritten: {folder / 'peers.json'}, {folder / 'peers.png'}")
+
+
+def _ms(value):
+    return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def _medians(table):

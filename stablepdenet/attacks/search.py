@@ -2,7 +2,7 @@
 
 A low error under fixed-step PGD may mean a stable operator, or gradients that mislead. An automatic step size, restarts
 and a search without gradients tell the two apart; noise of equal norm says how much of the harm is due to the search.
-Each search here has the form (attack, objective, a, *, key) -> Attacked and returns the best point it saw.
+Each search here has the form (attack, objective, a, *, key) -> Attacked.
 """
 
 from __future__ import annotations

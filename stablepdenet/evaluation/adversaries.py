@@ -19,7 +19,7 @@ def attacks(session: Session) -> Iterator[Task]:
         setting = setting_of(eps)
         for kind in NOISE:
             yield f"{kind} {setting}", partial(_noise, session, kind, eps)
-        for name in session.operators:
+        for name in session.operators if session.trusted else ():
             for search in (*ASCENTS, SEARCH) if name in session.differentiable else (SEARCH,):
                 yield f"{search} {setting} {name}", partial(_true_error, session, search, name, eps)
         for name in session.movable:

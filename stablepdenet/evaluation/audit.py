@@ -12,6 +12,7 @@ from stablepdenet.evaluation.adversaries import attacks, transfer
 from stablepdenet.evaluation.bounds import theory
 from stablepdenet.evaluation.errors import curves, errors
 from stablepdenet.evaluation.fronts import front
+from stablepdenet.evaluation.inputs import setting_of
 from stablepdenet.evaluation.lipschitz import lipschitz
 from stablepdenet.evaluation.session import Audit, Session, Task
 from stablepdenet.evaluation.unseen import unseen
@@ -68,11 +69,29 @@ def audit(
         raise ConfigError("An audit needs at least one operator.")
     session = Session(named, problem, tests=tests, eps=tuple(eps), identity={"recipe": recipe, "seed": seed})
     tasks = [task for name, part in PARTS.items() if name in parts for task in part(session)]
+    failures = []
     for number, (title, run) in enumerate(tasks):
         progress(title, number, len(tasks))
-        run()
+        try:
+            run()
+        except KeyboardInterrupt:
+            session.audit.stopped = True
+            session.note(f"Stopped during '{title}': what comes after it is missing.")
+            break
+        except Exception as error:  # an operator is anybody's code; one task that fails must not cost the others
+            failures.append(f"'{title}' failed and is left out: {_reason(error)}")
+            session.note(failures[-1])
     progress("done", len(tasks), len(tasks))
+    if failures and not any(row["metric"] == "relative_l2" for row in session.audit.rows):
+        raise ConfigError(f"No error could be measured: {failures[0]}")
     return session.audit
+
+
+def _reason(error: Exception) -> str:
+    """The last line that says something: inside of a compiled program, the user's own exception comes last."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    spoken = [line for line in lines if line and not line.startswith(("--", "For simplicity, JAX"))]
+    return spoken[-1] if spoken else type(error).__name__
 
 
 def _check(parts: Sequence[str], tests: int | None, eps: Sequence[float]) -> None:
@@ -82,5 +101,9 @@ def _check(parts: Sequence[str], tests: int | None, eps: Sequence[float]) -> Non
     bad = [radius for radius in eps if not 0 < radius < np.inf]
     if bad:
         raise ConfigError(f"eps = {bad[0]:g} must be a positive number.")
+    settings = [setting_of(radius) for radius in eps]
+    twice = next((setting for setting in settings if settings.count(setting) > 1), None)
+    if twice:
+        raise ConfigError(f"eps holds two radii that read {twice}: give each once.")
     if tests is not None and tests < 1:
         raise ConfigError(f"tests = {tests} must be at least 1.")

@@ -9,7 +9,6 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from stablepdenet.errors import ConfigError
 from stablepdenet.evaluation.inputs import setting_of
 from stablepdenet.evaluation.measure import Measured
 from stablepdenet.evaluation.session import Session, Task
@@ -24,25 +23,17 @@ def theory(session: Session) -> Iterator[Task]:
     space = cache(lambda: trial_space(session.problem))
     if session.movable:
         for eps in session.eps:
-            yield f"theory {setting_of(eps)}", partial(_theory, session, space, eps)
+            yield f"theory {setting_of(eps)}", partial(_bounds, session, space, eps)
 
 
-def _theory(session: Session, space: Callable[[], TrialSpace], eps: float) -> None:
-    try:
-        _bounds(session, space(), eps)
-    except ConfigError as reason:
-        # An audit that took minutes is not lost because its last part does not apply.
-        session.note(f"The theorems' constants are left out: {reason}")
-
-
-def _bounds(session: Session, space: TrialSpace, eps: float) -> None:
+def _bounds(session: Session, space: Callable[[], TrialSpace], eps: float) -> None:
     case = session.common(eps)
     if case is None:
         return
     session.note("The theorems' constants are estimates on a spline space and the tested inputs, no certificate.")
     for name, measured in session.measure(case).items():
         if measured.residual is not None:
-            values = _linear(space, measured) if space.linear else _nonlinear(session, space, name, eps, measured)
+            values = _linear(space(), measured) if space().linear else _nonlinear(session, space(), name, eps, measured)
             session.add(name, case.attack, case.setting, values)
 
 

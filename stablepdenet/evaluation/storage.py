@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
@@ -22,8 +23,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as pack
 
 from stablepdenet.errors import CheckpointError, ConfigError
-from stablepdenet.evaluation.inputs import Case
-from stablepdenet.evaluation.session import Audit, Row, Session
+from stablepdenet.evaluation.inputs import Case, clean_case
+from stablepdenet.evaluation.session import EXACT, Audit, Row, Session
 from stablepdenet.problems import Problem
 from stablepdenet.training.checkpoint import write_synced
 from stablepdenet.training.run import read_json, storage, write_json
@@ -100,11 +101,13 @@ def replay_audit(folder: Path | str, operators: Mapping[str, Any], problem: Prob
         raise ConfigError(f"'{folder}' holds no perturbed inputs to measure again.")
     if stored[0]["problem"] != problem.name:
         raise ConfigError(f"'{folder}' is an audit on {stored[0]['problem']}, not on {problem.name}.")
-    missing = {name for case in cases for name in case.methods} - set(operators)
+    measured = {case.attack for case in cases}
+    missing = {str(row["method"]) for row in stored if row["attack"] in measured} - set(operators) - {EXACT}
     if missing:
         raise ConfigError(f"'{folder}' was measured on {', '.join(sorted(missing))} too: give that operator as well.")
     identity: dict[str, str | int] = {"recipe": str(stored[0]["recipe"]), "seed": int(stored[0]["seed"])}
     session = Session(operators, problem, tests=1, eps=(), identity=identity)
-    for case in cases:
+    bases = [case.base for case in cases if case.base is not None]
+    for case in [clean_case(jnp.asarray(bases[0])), *cases]:
         session.measure(case)
     return session.audit.rows

@@ -20,6 +20,9 @@ from stablepdenet.errors import ConfigError
 from stablepdenet.operators import Derivative
 from stablepdenet.spaces import AbstractInput
 
+# Settings of the audit that every problem has.
+RESERVED = ("clean", "rough", "smooth", "coarse", "fine")
+
 Reference = Callable[[Float[ndarray, "batch m"]], Float[ndarray, "batch n"]]
 
 
@@ -95,6 +98,14 @@ class Problem:
             raise ConfigError(f"Problem '{self.name}' has two blocks of one name among {names}: name each block once.")
         if not all(len(name) == 1 and name not in "ua" for name in self.coordinates):
             raise ConfigError(f"Problem '{self.name}': coordinates must be single letters other than u and a.")
+        for name, inputs in self.unseen.items():
+            if name in RESERVED or np.shape(inputs)[1:] != (self.input.size,):
+                raise ConfigError(
+                    f"Problem '{self.name}': unseen['{name}'] must be rows of {self.input.size} numbers, and its name "
+                    f"none of {', '.join(RESERVED)}."
+                )
+        if self.fronts and len(self.axes) != 2:
+            raise ConfigError(f"Problem '{self.name}': fronts are followed in (x, t), so there must be two axes.")
         for block in self.blocks:
             block.wanted(self.coordinates)
             if not block.weight > 0:
