@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from stablepdenet.errors import ConfigError
-from stablepdenet.operators import AbstractOperator, Fields, Query
+from stablepdenet.operators import SUM, AbstractOperator, Fields, Query
 from stablepdenet.problems import Block, Problem
 
 Residuals = dict[str, Float[Array, "batch n *channels"]]
@@ -30,16 +30,21 @@ def residual_map(operator: AbstractOperator, problem: Problem) -> ResidualMap:
 
 
 def block_queries(problem: Problem) -> list[Query]:
-    """What each block asks of the solution: its points and the derivatives there."""
-    return [
-        Query(jnp.asarray(block.points), tuple(dict.fromkeys(block.wanted(problem.coordinates).values())))
-        for block in problem.blocks
-    ]
+    """What each block asks of the solution: its points, the linear part of its residual in one piece, and the
+    derivatives in the rest of it."""
+    queries = []
+    for block in problem.blocks:
+        words, linear = block.wanted(problem.coordinates), block.linear_part(problem.coordinates)
+        rest = dict.fromkeys(word for name, word in words.items() if name not in linear)
+        combination = {words[name]: coefficient for name, coefficient in linear.items()}
+        queries.append(Query(jnp.asarray(block.points), tuple(rest), combination))
+    return queries
 
 
 def block_residuals(problem: Problem) -> Callable[[list[Fields], Float[Array, "batch m"]], Residuals]:
     """(u's derivatives as `block_queries` asks for them, a) -> {q: F_q(u, a)} (eq:residual-blocks)."""
     wanted = [block.wanted(problem.coordinates) for block in problem.blocks]
+    linear = [block.linear_part(problem.coordinates) for block in problem.blocks]
     values = {
         block.name: jnp.asarray(problem.input.matrix(block.points[:, 0])).T
         for block in problem.blocks
@@ -48,15 +53,19 @@ def block_residuals(problem: Problem) -> Callable[[list[Fields], Float[Array, "b
 
     def residuals(solution: list[Fields], a: Float[Array, "batch m"]) -> Residuals:
         result = {}
-        for block, names, fields in zip(problem.blocks, wanted, solution, strict=True):
-            arguments: dict[str, Any] = {name: fields[word] for name, word in names.items()}
+        for block, names, known, fields in zip(problem.blocks, wanted, linear, solution, strict=True):
+            # F(u, a) = (its linear part) + F(0 in place of that part's terms, a).
+            arguments: dict[str, Any] = {
+                name: jnp.zeros_like(fields[SUM]) if name in known else fields[word] for name, word in names.items()
+            }
             for parameter in block.parameters:
                 if parameter == "a":
                     arguments["a"] = a @ values[block.name]
                 elif parameter in problem.coordinates:
                     column = problem.coordinates.index(parameter)
                     arguments[parameter] = block.points[:, column]
-            result[block.name] = _checked(block, block.residual(**arguments), len(a))
+            rest = block.residual(**arguments)
+            result[block.name] = _checked(block, fields[SUM] + rest if known else rest, len(a))
         return result
 
     return residuals

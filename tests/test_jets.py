@@ -20,24 +20,32 @@ def test_tanh_polynomials_by_hand() -> None:
 def test_tanh_jet_of_the_identity_gives_the_derivatives_of_tanh() -> None:
     with jax.enable_x64(True):
         x = jnp.linspace(-2, 2, 9)[:, None]
-        result = jets.tanh(jets.seed(x), jets.closure([(0,) * 4]))
+        rules = jets.Taylor(x, [(0,) * order for order in range(5)], {})
+        result = rules.result(rules.tanh(rules.seed()))
         h = np.tanh(np.asarray(x))
         expected = [h, 1 - h**2, (1 - h**2) * -2 * h, (1 - h**2) * (6 * h**2 - 2), (1 - h**2) * (16 * h - 24 * h**3)]
         for order, values in enumerate(expected):
-            np.testing.assert_allclose(result[(0,) * order], values, rtol=0, atol=1e-14)
+            np.testing.assert_allclose(result[(0,) * order], values.T, rtol=0, atol=1e-14)
 
 
 def test_closure_holds_what_the_chain_rule_needs() -> None:
-    assert jets.closure([()]) == ((),)
-    assert jets.closure([(0, 0)]) == ((), (0,), (0, 0))
-    assert jets.closure([(0, 1)]) == ((), (0,), (1,), (0, 1))
-    assert jets.closure([(0, 0, 1)]) == ((), (0,), (1,), (0, 0), (0, 1), (0, 0, 1))
-    assert jets.closure([(1,), (0, 0)]) == ((), (0,), (1,), (0, 0))
+    assert jets.closure([()], {}) == ((),)
+    assert jets.closure([(0, 0)], {}) == ((), (0,), (0, 0))
+    assert jets.closure([(0, 1)], {}) == ((), (0,), (1,), (0, 1))
+    assert jets.closure([(0, 0, 1)], {}) == ((), (0,), (1,), (0, 0), (0, 1), (0, 0, 1))
+    assert jets.closure([(1,), (0, 0)], {}) == ((), (0,), (1,), (0, 0))
+
+
+def test_a_combination_needs_only_what_is_below_its_words() -> None:
+    heat = {(1,): 1.0, (0, 0): -0.01}
+    assert jets.closure([], heat) == ((), (0,))
+    assert jets.closure([(1,)], heat) == ((), (0,), (1,))
+    assert jets.closure([], {(): 1.0}) == ((),)
 
 
 def test_closure_is_closed_and_sorted_by_order() -> None:
-    once = jets.closure([(0, 0, 1), (1, 2)])
-    assert jets.closure(once) == once
+    once = jets.closure([(0, 0, 1), (1, 2)], {})
+    assert jets.closure(once, {}) == once
     assert [len(word) for word in once] == sorted(len(word) for word in once)
 
 

@@ -32,7 +32,7 @@ from scipy.interpolate import BSpline, make_interp_spline
 
 from stablepdenet.errors import ConfigError
 from stablepdenet.operators import Derivative, Fields
-from stablepdenet.physics import block_residuals
+from stablepdenet.physics import block_queries, block_residuals
 from stablepdenet.problems import Problem
 
 Directions = dict[Derivative, Float[Array, "k 1 _"]]
@@ -99,11 +99,8 @@ class TrialSpace:
         # Only `jacobian` asks for it, so all of this is made in float64.
         problem, residuals = self.problem, block_residuals(self.problem)
         directions = [
-            {
-                word: jnp.asarray(self.basis(block.points, word)).T[:, None, :]
-                for word in block.wanted(problem.coordinates).values()
-            }
-            for block in problem.blocks
+            query.answer({word: jnp.asarray(self.basis(block.points, word)).T[:, None, :] for word in query.words})
+            for block, query in zip(problem.blocks, block_queries(problem), strict=True)
         ]
 
         def stacked(fields: list[Fields], a: Float[Array, "1 m"]) -> Float[Array, " equations"]:

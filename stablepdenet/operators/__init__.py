@@ -13,7 +13,7 @@ from stablepdenet.operators.base import (
 from stablepdenet.operators.deeponet import DeepONet
 from stablepdenet.operators.foreign import Capabilities, ModuleOperator, as_operator, capabilities
 from stablepdenet.operators.host import HostOperator
-from stablepdenet.operators.jets import Derivative
+from stablepdenet.operators.jets import SUM, Derivative
 from stablepdenet.operators.modified import ModifiedDeepONet
 from stablepdenet.operators.pytorch import TorchOperator
 
@@ -21,6 +21,7 @@ OPERATORS: dict[str, Callable[..., AbstractOperator]] = {"deeponet": DeepONet, "
 
 __all__ = [
     "OPERATORS",
+    "SUM",
     "AbstractBasisOperator",
     "AbstractOperator",
     "Capabilities",

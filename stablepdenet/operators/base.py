@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import equinox as eqx
@@ -11,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from stablepdenet.operators.jets import Derivative
+from stablepdenet.operators.jets import SUM, Combination, Derivative
 
 # Blocks differ in their number of points, so lists of these do not share it.
 Fields = dict[Derivative, Float[Array, "batch _"]]
@@ -19,10 +20,25 @@ Evaluator = Callable[[Float[Array, "batch m"]], list[Fields]]
 
 
 class Query(NamedTuple):
-    """Points at which the derivatives `wanted` of the solution are asked for."""
+    """Points at which the derivatives `wanted` of the solution are asked for, and a combination of derivatives.
+
+    The combination's field has the key `SUM`; where it is empty there is none.
+    """
 
     points: Float[Array, "n dim"]
     wanted: tuple[Derivative, ...]
+    combination: Combination = MappingProxyType({})
+
+    @property
+    def words(self) -> tuple[Derivative, ...]:
+        """All derivatives that the answer needs."""
+        return tuple(dict.fromkeys((*self.wanted, *self.combination)))
+
+    def answer(self, derivatives: Mapping[Derivative, Array]) -> dict[Derivative, Array]:
+        """What is asked for, from all `words`; points are the arrays' last axis."""
+        fields = {word: derivatives[word] for word in self.wanted}
+        terms = [jnp.asarray(c) * derivatives[word] for word, c in self.combination.items()]
+        return fields | ({SUM: sum(terms[1:], terms[0])} if terms else {})
 
 
 class AbstractOperator(eqx.Module):
@@ -38,7 +54,7 @@ class AbstractOperator(eqx.Module):
 
         This fallback uses nested forward mode and fits any operator; one with more structure does better.
         """
-        return lambda a: [_nested_forward_mode(self, a, query) for query in queries]
+        return lambda a: [query.answer(_nested_forward_mode(self, a, query)) for query in queries]
 
     def derivatives(
         self, a: Float[Array, "batch m"], points: Float[Array, "n dim"], wanted: Sequence[Derivative]
@@ -99,7 +115,7 @@ def _nested_forward_mode(operator: AbstractOperator, a: Float[Array, "batch m"],
 
     fields = {}
     points = jnp.asarray(query.points)
-    for word in query.wanted:
+    for word in query.words:
         function: Callable[[Array], Array] = lambda points: operator(a, points)  # noqa: E731
         for coordinate in word:
             function = along(coordinate, function)

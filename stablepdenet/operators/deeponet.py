@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from stablepdenet.operators.base import AbstractBasisOperator, Evaluator, Fields, Query
+from stablepdenet.operators.jets import SUM, Derivative
 from stablepdenet.operators.mlp import MLP
 
 
@@ -38,12 +40,24 @@ class DeepONet(AbstractBasisOperator):
         return jnp.concatenate([features, jnp.ones_like(features[:, :1])], axis=1)
 
     def on(self, queries: Sequence[Query]) -> Evaluator:
-        features = [self.trunk.jet(jnp.asarray(query.points), query.wanted) for query in queries]
+        features = [
+            self.trunk.hidden_jet(jnp.asarray(query.points), query.wanted, query.combination) for query in queries
+        ]
+        # u = b . (W^T h + c) + b_0 = (W b) . h + (b . c + b_0): the trunk's last layer is applied to the inputs' side,
+        # of which there are fewer than points. The constant in xi belongs to the value alone.
+        last = self.trunk.layers[-1]
 
         def evaluate(a: Float[Array, "batch m"]) -> list[Fields]:
-            coefficients = self.branch(a)
-            fields = [{word: coefficients @ entry.T for word, entry in jet.items()} for jet in features]
-            # The output bias b_0 is constant in xi: it belongs to the value alone.
-            return [{word: u if word else u + self.bias for word, u in field.items()} for field in fields]
+            outputs = self.branch(a)
+            coefficients, constant = outputs @ last.weight.T, (outputs @ last.bias + self.bias)[:, None]
+
+            def field(query: Query, word: Derivative, entry: Array) -> Float[Array, "batch n"]:
+                share = query.combination.get((), 0.0) if word == SUM else float(not word)
+                return coefficients @ entry + (share * constant if np.any(share) else 0.0)
+
+            return [
+                {word: field(query, word, entry) for word, entry in jet.items()}
+                for query, jet in zip(queries, features, strict=True)
+            ]
 
         return evaluate

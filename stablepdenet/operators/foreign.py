@@ -119,9 +119,9 @@ def _require_gradient(evaluate: Evaluator, queries: Sequence[Query], a: Array) -
     def total(a: Array) -> Array:
         result = jnp.zeros(())
         for query, fields in zip(queries, evaluate(a), strict=True):
-            for word in query.wanted:
-                require_shape(fields[word].shape, (len(a), len(query.points)))
-                result += jnp.sum(fields[word])
+            for field in fields.values():
+                require_shape(field.shape, (len(a), len(query.points)))
+                result += jnp.sum(field)
         return result
 
     # A trace shows what JAX cannot differentiate, in a fraction of a second; what runs on the host fails when it runs.

@@ -2,64 +2,118 @@
 
 A jet maps a derivative to its array. A derivative is the sorted tuple of the coordinates it is taken in: `()` is the
 value, `(0,)` is d/dx_0, `(0, 0)` is d2/dx_0^2, `(0, 1)` is mixed. A missing entry is zero.
+
+Where a sum L = sum_w c_w D_w of derivatives is all that is asked for, as in a linear PDE, it is one entry of its own,
+under the key `SUM`: linear layers keep it one, and tanh needs of its parts only those of lower order. The heat operator
+then costs three entries a layer instead of four.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import combinations
+from typing import final
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+from numpy import ndarray
 
 Derivative = tuple[int, ...]
-Jet = dict[Derivative, Float[Array, "..."]]
+Jet = dict[Derivative, Float[Array, "_ _"]]
+# c_w for each word w: a number, or one for each point.
+Combination = Mapping[Derivative, float | Float[ndarray, " n"]]
+# No coordinate has this number.
+SUM: Derivative = (-1,)
+# Gradients of weights multiply by the transposed activations. In points x features XLA does so at half its speed on
+# CPUs, in features x points at full speed; but there it is the forward products that suffer where points are few.
+MANY = 256
 
 
-def closure(wanted: Sequence[Derivative]) -> tuple[Derivative, ...]:
-    """Every derivative that the chain rule needs on the way to `wanted`, lowest order first."""
+@final
+class Taylor:
+    """The rules for one set of points: the coordinates' jet, and how layers change a jet.
+
+    Inside, many points are columns and few are rows; `result` has them in columns.
+    """
+
+    def __init__(self, points: Float[Array, "n dim"], wanted: Sequence[Derivative], combination: Combination):
+        self.wanted = wanted
+        self.needed = closure(wanted, combination)
+        self.columns = len(points) >= MANY
+        self.points = self._turn(points)
+        self.coefficients = {word: self._along_points(c) for word, c in combination.items()}
+
+    def seed(self) -> Jet:
+        """The jet of the coordinates themselves; here and in all layers SUM leaves out the value's share."""
+        dimension = self.points.shape[0 if self.columns else 1]
+        unit = jnp.eye(dimension, dtype=self.points.dtype)
+        jet: Jet = {(): self.points, **{(i,): self._turn(unit[i : i + 1]) for i in range(dimension)}}
+        return jet | _total({SUM: [c * jet[word] for word, c in self.coefficients.items() if len(word) == 1]})
+
+    def linear(self, jet: Jet, weight: Float[Array, "fan_in fan_out"], bias: Float[Array, " fan_out"]) -> Jet:
+        """The jet of z W + b: every entry passes through W, only the value meets b.
+
+        One product per entry: stacking them into a single larger one measures slower, because the copies cost more than
+        the larger product gains.
+        """
+        mapped = {word: weight.T @ entry if self.columns else entry @ weight for word, entry in jet.items()}
+        return mapped | {(): mapped[()] + self._turn(bias[None])}
+
+    def tanh(self, jet: Jet) -> Jet:
+        """The jet of tanh(z) by the formula of Faa di Bruno,
+
+        D_w tanh(z) = sum over set partitions P of w of tanh^(|P|)(z) * product over blocks p of P of D_p z.
+
+        In a combination the partitions of one block add up to tanh'(z) L z.
+        """
+        h = jnp.tanh(jet[()])
+        # A backward pass makes the many factors again, in the loops that use them, rather than read them from memory.
+        return {(): h, **jax.checkpoint(self._chain_rule)(h, {word: entry for word, entry in jet.items() if word})}
+
+    def _chain_rule(self, h: Float[Array, "_ _"], jet: Jet) -> Jet:
+        """The entries of tanh's jet but the value h."""
+        slope = 1.0 - h * h
+
+        def products(word: Derivative) -> Iterator[tuple[int, Float[Array, "_ _"]]]:
+            for partition in _partitions(word):
+                if partition and all(block in jet for block in partition):
+                    term = slope * _polynomial(h, _tanh_polynomial(len(partition)))
+                    for block in partition:
+                        term = term * jet[block]
+                    yield len(partition), term
+
+        terms = {word: [term for _, term in products(word)] for word in self.needed if word}
+        terms[SUM] = [slope * jet[SUM]] if SUM in jet else []
+        terms[SUM] += [c * t for word, c in self.coefficients.items() for blocks, t in products(word) if blocks > 1]
+        return _total(terms)
+
+    def result(self, jet: Jet) -> Jet:
+        """What was asked for, as features x points."""
+        if () in self.coefficients:
+            jet = jet | _total({SUM: [self.coefficients[()] * jet[()], *([jet[SUM]] if SUM in jet else [])]})
+        asked = (*self.wanted, *([SUM] if self.coefficients else []))
+        return {word: jet[word] if self.columns else jet[word].T for word in asked}
+
+    def _turn(self, rows: Float[Array, "n k"]) -> Float[Array, "_ _"]:
+        """An array with points (or one value for all of them) in its rows, as it is kept here."""
+        return rows.T if self.columns else rows
+
+    def _along_points(self, coefficient: float | Float[ndarray, " n"]) -> Float[Array, "_ _"]:
+        return self._turn(jnp.reshape(jnp.asarray(coefficient, self.points.dtype), (-1, 1)))
+
+
+def closure(wanted: Sequence[Derivative], combination: Combination) -> tuple[Derivative, ...]:
+    """Every derivative that the chain rule needs on the way to `wanted` and to a combination, lowest order first."""
     found = {part for word in wanted for size in range(len(word) + 1) for part in combinations(word, size)}
-    return tuple(sorted(found, key=lambda word: (len(word), word)))
+    found |= {part for word in combination for size in range(len(word)) for part in combinations(word, size)}
+    return tuple(sorted(found | {()}, key=lambda word: (len(word), word)))
 
 
-def seed(points: Float[Array, "n dim"]) -> Jet:
-    """The jet of the coordinates themselves."""
-    identity = jnp.eye(points.shape[1], dtype=points.dtype)
-    return {(): points, **{(i,): identity[i] for i in range(points.shape[1])}}
-
-
-def linear(jet: Jet, weight: Float[Array, "fan_in fan_out"], bias: Float[Array, " fan_out"]) -> Jet:
-    """The jet of z W + b: every entry passes through W, only the value meets b.
-
-    One product per entry: stacking them into a single larger one measures slower, because the copies cost more than the
-    larger product gains.
-    """
-    mapped = {word: entry @ weight for word, entry in jet.items()}
-    if () in mapped:
-        mapped[()] = mapped[()] + bias
-    return mapped
-
-
-def tanh(jet: Jet, wanted: Sequence[Derivative]) -> Jet:
-    """The jet of tanh(z) by the formula of Faa di Bruno,
-
-    D_w tanh(z) = sum over set partitions P of w of tanh^(|P|)(z) * product over blocks p of P of D_p z.
-    """
-    h = jnp.tanh(jet[()])
-    slope = 1.0 - h * h
-    result: Jet = {(): h}
-    for word in wanted:
-        terms = []
-        for partition in _partitions(word):
-            if partition and all(block in jet for block in partition):
-                term = slope * _polynomial(h, _tanh_polynomial(len(partition)))
-                for block in partition:
-                    term = term * jet[block]
-                terms.append(term)
-        if terms:
-            result[word] = sum(terms[1:], terms[0])
-    return result
+def _total(terms: Mapping[Derivative, Sequence[Array]]) -> Jet:
+    """Each entry's sum; without terms there is no entry."""
+    return {word: sum(parts[1:], parts[0]) for word, parts in terms.items() if parts}
 
 
 def _partitions(word: Derivative) -> Iterator[tuple[Derivative, ...]]:

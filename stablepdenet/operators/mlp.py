@@ -11,8 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from stablepdenet.errors import ConfigError
-from stablepdenet.operators import jets
-from stablepdenet.operators.jets import Derivative, Jet
+from stablepdenet.operators.jets import Combination, Derivative, Jet, Taylor
 
 
 class Dense(eqx.Module):
@@ -45,11 +44,11 @@ class MLP(eqx.Module):
             x = jnp.tanh(layer(x))
         return self.layers[-1](x)
 
-    def jet(self, points: Float[Array, "n dim"], wanted: Sequence[Derivative]) -> Jet:
-        """The outputs' derivatives `wanted` in the coordinates, by one Taylor pass."""
-        needed = jets.closure(wanted)
-        jet = jets.seed(points)
+    def hidden_jet(self, points: Float[Array, "n dim"], wanted: Sequence[Derivative], combination: Combination) -> Jet:
+        """The derivatives `wanted` of the last hidden layer (features x points) in the coordinates by one Taylor pass,
+        and a combination of others under `jets.SUM`."""
+        rules = Taylor(points, wanted, combination)
+        jet = rules.seed()
         for layer in self.layers[:-1]:
-            jet = jets.tanh(jets.linear(jet, layer.weight, layer.bias), needed)
-        last = self.layers[-1]
-        return jets.linear({word: jet[word] for word in wanted}, last.weight, last.bias)
+            jet = rules.tanh(rules.linear(jet, layer.weight, layer.bias))
+        return rules.result(jet)

@@ -46,8 +46,8 @@ class TorchOperator(AbstractOperator):
 
     def on(self, queries: Sequence[Query]) -> Evaluator:
         points = [jnp.asarray(query.points) for query in queries]
-        wanted = [query.wanted for query in queries]
-        columns = [len(query.points) for query in queries for _ in query.wanted]
+        wanted = [query.words for query in queries]
+        columns = [len(query.points) for query in queries for _ in query.words]
 
         @jax.custom_vjp
         def solve(a: Array) -> list[Array]:
@@ -66,7 +66,7 @@ class TorchOperator(AbstractOperator):
 
         def evaluate(a: Float[Array, "batch m"]) -> list[Fields]:
             u = iter(solve(a))
-            return [{word: next(u) for word in words} for words in wanted]
+            return [query.answer({word: next(u) for word in query.words}) for query in queries]
 
         return evaluate
 

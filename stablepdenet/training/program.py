@@ -10,7 +10,7 @@ from typing import final
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from stablepdenet.config import Config
 from stablepdenet.methods import METHODS, AbstractMethod, Batch, Clean, Stable, Terms
@@ -71,17 +71,33 @@ class Program:
     @partial(jax.jit, static_argnums=0)
     def _warm_up(self, state: TrainState, functions: Array, stop: Int[Array, ""]) -> tuple[TrainState, Terms]:
         """Clean steps, each on a fresh batch of the training functions."""
+        method = Clean()
 
-        def batch(state: TrainState) -> Batch:
-            clean = self._deal(state, functions)
-            return Batch(clean, clean)
+        def epoch(carry: tuple[TrainState, Terms]) -> tuple[TrainState, Terms]:
+            # Shuffling is a sort, too slow for every step.
+            state, total = carry
+            first = state.step - state.step % self._batches
+            deck = self._deck(state, functions, state.step // self._batches)
 
-        return self._repeat(Clean(), batch, state, stop)
+            def batch(state: TrainState) -> Batch:
+                clean = deck[state.step - first]
+                return Batch(clean, clean)
+
+            return self._repeat(method, batch, state, total, jnp.minimum(stop, first + self._batches))
+
+        def unfinished(carry: tuple[TrainState, Terms]) -> Bool[Array, ""]:
+            return carry[0].step < stop
+
+        start = state.step
+        state, total = jax.lax.while_loop(unfinished, epoch, (state, self._nothing(method, state)))
+        return state, _mean(total, stop - start)
 
     @partial(jax.jit, static_argnums=0)
     def _defend(self, state: TrainState, stop: Int[Array, ""]) -> tuple[TrainState, Terms]:
         """Defence steps, all on the cached batch."""
-        return self._repeat(self.method, lambda state: state.cache, state, stop)
+        start, nothing = state.step, self._nothing(self.method, state)
+        state, total = self._repeat(self.method, lambda state: state.cache, state, nothing, stop)
+        return state, _mean(total, stop - start)
 
     @partial(jax.jit, static_argnums=0)
     def _refresh(self, state: TrainState, functions: Array) -> Batch:
@@ -102,16 +118,21 @@ class Program:
         return self.method.calibrate(jnp.mean(physics), jnp.mean(sensitivity))
 
     def _repeat(
-        self, method: AbstractMethod, batch: Callable[[TrainState], Batch], state: TrainState, stop: Int[Array, ""]
+        self,
+        method: AbstractMethod,
+        batch: Callable[[TrainState], Batch],
+        state: TrainState,
+        total: Terms,
+        stop: Int[Array, ""],
     ) -> tuple[TrainState, Terms]:
-        """Optimiser steps from state.step to `stop`.
+        """Optimiser steps from state.step to `stop`; their terms are added to `total`.
 
         One compiled loop of traced length: the same instructions whatever the length, so where a run is cut into pieces
         does not change a bit of it.
         """
 
         def objective(operator: AbstractOperator, state: TrainState) -> tuple[Array, Terms]:
-            terms = method.terms(residual_map(operator, self.problem), self.problem, batch(state), state.lambda_sens)
+            terms = self._terms(method, operator, batch(state), state.lambda_sens)
             return terms.loss, terms
 
         def step(_: Int[Array, ""], carry: tuple[TrainState, Terms]) -> tuple[TrainState, Terms]:
@@ -122,24 +143,38 @@ class Program:
             state = state._replace(operator=operator, optimiser=optimiser, step=state.step + 1)
             return state, jax.tree.map(jnp.add, total, terms)
 
-        nothing = jax.tree.map(
-            lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(objective, state.operator, state)[1]
-        )
-        start = state.step
-        state, total = jax.lax.fori_loop(start, stop, step, (state, nothing))
-        return state, jax.tree.map(lambda leaf: leaf / (stop - start), total)
+        return jax.lax.fori_loop(state.step, stop, step, (state, total))
+
+    def _terms(
+        self, method: AbstractMethod, operator: AbstractOperator, batch: Batch, lambda_sens: Float[Array, ""]
+    ) -> Terms:
+        return method.terms(residual_map(operator, self.problem), self.problem, batch, lambda_sens)
+
+    def _nothing(self, method: AbstractMethod, state: TrainState) -> Terms:
+        """The terms of no step."""
+        shapes = jax.eval_shape(partial(self._terms, method), state.operator, state.cache, state.lambda_sens)
+        return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
 
     def _deal(self, state: TrainState, functions: Array, ahead: Int[Array, ""] | int = 0) -> Float[Array, "batch m"]:
         """The batch of the current step, or of one `ahead`: each epoch deals out the training functions in a new order.
 
         A remainder that fills no batch sits out its epoch.
         """
+        epoch, slot = jnp.divmod(state.step + ahead, self._batches)
+        return self._deck(state, functions, epoch)[slot]
+
+    def _deck(self, state: TrainState, functions: Array, epoch: Int[Array, ""]) -> Float[Array, "batches batch m"]:
+        """The batches of one epoch."""
         size = self.config.training.batch
         if size == len(functions):
-            return functions
-        epoch, slot = jnp.divmod(state.step + ahead, len(functions) // size)
+            return functions[None]
         order = jax.random.permutation(jax.random.fold_in(streams(state.key).batches, epoch), len(functions))
-        return functions[jax.lax.dynamic_slice_in_dim(order, slot * size, size)]
+        return functions[order[: self._batches * size]].reshape(self._batches, size, -1)
+
+    @property
+    def _batches(self) -> int:
+        """How many of them an epoch has."""
+        return self.config.training.functions // self.config.training.batch
 
     def _attacked(self, state: TrainState, functions: Array, ahead: Int[Array, ""]) -> Batch:
         """A batch and its physics attack (eq:training-attack). The trunk is evaluated once: parameters are frozen."""
@@ -147,6 +182,10 @@ class Program:
         residuals = residual_map(state.operator, self.problem)
         key = jax.random.fold_in(jax.random.fold_in(streams(state.key).attacks, state.step), ahead)
         return Batch(clean, self.attack(lambda a: physics_loss(residuals(a), self.problem), clean, key=key).inputs)
+
+
+def _mean(total: Terms, steps: Int[Array, ""]) -> Terms:
+    return jax.tree.map(lambda leaf: leaf / steps, total)
 
 
 def make_method(config: Config) -> AbstractMethod:
