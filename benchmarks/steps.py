@@ -111,7 +111,10 @@ def main():
     parser.add_argument("--budget", type=float, default=0.5, help="seconds for each timed piece of a round")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    table = {n: measure(n, options.rounds, options.budget) for n in ("heat", "poisson", "burgers", "helmholtz")}
+    table = {
+        n: measure(n, options.rounds, options.budget)
+        for n in (os.environ.get("ONLY") or "heat,poisson,burgers,helmholtz").split(",")
+    }
     missed = [f"{name} {key}" for name, row in table.items() for key, bar in BARS.items() if row[key] > bar]
     if options.json:
         print(json.dumps({"ratios": table, "bars": BARS, "missed": missed}, indent=1))

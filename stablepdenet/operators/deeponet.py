@@ -40,20 +40,23 @@ class DeepONet(AbstractBasisOperator):
         return jnp.concatenate([features, jnp.ones_like(features[:, :1])], axis=1)
 
     def on(self, queries: Sequence[Query]) -> Evaluator:
-        features = [
-            self.trunk.hidden_jet(jnp.asarray(query.points), query.wanted, query.combination) for query in queries
-        ]
-        # u = b . (W^T h + c) + b_0 = (W b) . h + (b . c + b_0): the trunk's last layer is applied to the inputs' side,
-        # of which there are fewer than points. The constant in xi belongs to the value alone.
+        # u = b . (W^T h + c) + b_0 = (W b) . h + (b . c + b_0), with h the trunk's last hidden layer. W is applied to
+        # the inputs' side where they are clearly fewer than points, else to the points' side, which an attack needs
+        # once. The constant belongs to the value alone.
         last = self.trunk.layers[-1]
+        hidden = [self.trunk.hidden_jet(jnp.asarray(q.points), q.wanted, q.combination) for q in queries]
+        whole = [{word: (entry.T @ last.weight).T for word, entry in jet.items()} for jet in hidden]
+        columns = sum(entry.shape[1] for jet in hidden for entry in jet.values())
 
         def evaluate(a: Float[Array, "batch m"]) -> list[Fields]:
             outputs = self.branch(a)
-            coefficients, constant = outputs @ last.weight.T, (outputs @ last.bias + self.bias)[:, None]
+            constant = (outputs @ last.bias + self.bias)[:, None]
+            few = 2 * len(a) < columns
+            factors, features = (outputs @ last.weight.T, hidden) if few else (outputs, whole)
 
             def field(query: Query, word: Derivative, entry: Array) -> Float[Array, "batch n"]:
                 share = query.combination.get((), 0.0) if word == SUM else float(not word)
-                return coefficients @ entry + (share * constant if np.any(share) else 0.0)
+                return factors @ entry + (share * constant if np.any(share) else 0.0)
 
             return [
                 {word: field(query, word, entry) for word, entry in jet.items()}
