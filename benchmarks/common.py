@@ -51,7 +51,7 @@ def machine():
         model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), model)
     return {
         "processor": model,
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": os.cpu_count(),
         "system": platform.system(),
         "python": platform.python_version(),
         **{name: version(name) for name in ("stablepdenet", "jax", "jaxlib", "numpy")},
