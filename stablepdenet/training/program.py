@@ -33,12 +33,16 @@ class Program:
     @cached_property
     def functions(self) -> Float[Array, "functions m"]:
         """The training inputs, drawn once from the function space."""
-        key = streams(jax.random.key(self.config.seed)).functions
-        return self.problem.sample(self.config.training.functions, key=key)
+        draw = jax.jit(lambda key: self.problem.sample(self.config.training.functions, key=streams(key).functions))
+        return draw(jax.random.key(self.config.seed))
 
     def initial(self) -> TrainState:
         """The state before the first step."""
-        key = jax.random.key(self.config.seed)
+        return self._initial(jax.random.key(self.config.seed))
+
+    @partial(jax.jit, static_argnums=0)
+    def _initial(self, key: PRNGKeyArray) -> TrainState:
+        # As one program: compiled piece by piece, it takes longer than a thousand steps.
         operator = make_operator(self.problem, self.config, key=streams(key).operator)
         empty = jnp.zeros((self.config.training.batch, self.problem.input.size))
         return TrainState(
