@@ -10,22 +10,16 @@
 
 import argparse
 import json
-import os
 import statistics
 import sys
-import time
 
-# Before jax starts its threads: one core, and no thread pool for products.
-if hasattr(os, "sched_setaffinity"):
-    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
+from common import pin, seconds
 
-import jax
+pin()  # before jax starts its threads
+
 import jax.numpy as jnp
-import numpy as np
+from products import products_alone, step_products
 
-from stablepdenet.methods import Batch, Clean
-from stablepdenet.physics import residual_map
 from stablepdenet.problems import make_problem
 from stablepdenet.runs import configure
 from stablepdenet.training import Program
@@ -33,55 +27,12 @@ from stablepdenet.training import Program
 BARS = {"products": 1.6, "stable": 1.5, "refresh": 12.0}
 
 
-def matrix_products(function, *arguments):
-    """Shapes and dimension numbers of every matrix product in `function`."""
-    found = []
-
-    def walk(jaxpr):
-        for equation in jaxpr.eqns:
-            if equation.primitive.name == "dot_general":
-                left, right = (variable.aval.shape for variable in equation.invars)
-                found.append((left, right, equation.params["dimension_numbers"]))
-            for parameter in equation.params.values():
-                if hasattr(parameter, "jaxpr"):
-                    walk(parameter.jaxpr)
-
-    walk(jax.make_jaxpr(function)(*arguments).jaxpr)
-    return found
-
-
-def products_alone(found):
-    """A compiled loop that does nothing but the products, n times over."""
-    rng = np.random.default_rng(0)
-    operands = [tuple(jnp.asarray(rng.normal(size=s), jnp.float32) for s in shapes[:2]) for shapes in found]
-
-    def body(i, total):
-        # The first barrier ties the operands to the counter, so the products cannot leave the loop; the second
-        # one keeps them whole, although only one entry of each is used.
-        tied, _ = jax.lax.optimization_barrier((operands, i))
-        outputs = [jax.lax.dot_general(a, b, n) for (a, b), (_, _, n) in zip(tied, found, strict=True)]
-        return total + sum(output.ravel()[0] for output in jax.lax.optimization_barrier(outputs))
-
-    return jax.jit(lambda n: jax.lax.fori_loop(0, n, body, jnp.zeros(())))
-
-
-def seconds(function, *arguments):
-    began = time.perf_counter()
-    jax.block_until_ready(function(*arguments))
-    return time.perf_counter() - began
-
-
 def measure(name, rounds, budget):
     """Medians over rounds of the ratios, each taken within its round."""
     problem = make_problem(name)
     program = Program(problem, configure(problem, {"method.name": "stable"}))
     functions, state = program.functions, program.initial()
-    batch = Batch(functions[: problem.batch], functions[: problem.batch])
-
-    def loss(operator):
-        return Clean().terms(residual_map(operator, problem), problem, batch, jnp.zeros(())).loss
-
-    products = products_alone(matrix_products(jax.grad(loss), state.operator))
+    products = products_alone(step_products(problem, state.operator, functions[: problem.batch]))
     state = state._replace(cache=program._refresh(state, functions), lambda_sens=jnp.asarray(1e-3))
 
     def pi_steps(n):
@@ -111,10 +62,7 @@ def main():
     parser.add_argument("--budget", type=float, default=0.5, help="seconds for each timed piece of a round")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    table = {
-        n: measure(n, options.rounds, options.budget)
-        for n in (os.environ.get("ONLY") or "heat,poisson,burgers,helmholtz").split(",")
-    }
+    table = {n: measure(n, options.rounds, options.budget) for n in ("heat", "poisson", "burgers", "helmholtz")}
     missed = [f"{name} {key}" for name, row in table.items() for key, bar in BARS.items() if row[key] > bar]
     if options.json:
         print(json.dumps({"ratios": table, "bars": BARS, "missed": missed}, indent=1))

@@ -7,7 +7,6 @@ ours, nothing is timed. Ratios are taken within a round, then their median.
 """
 
 import argparse
-import os
 import signal
 import statistics
 import sys
@@ -15,8 +14,11 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))  # what all benchmarks share
+
 import report
-from contenders import CONTENDERS, KINDS, OURS, Contender, Failure
+from common import pin, quartiles
+from contenders import CONTENDERS, KINDS, OURS, PRODUCTS, Contender, Failure
 
 PROBLEMS = ("poisson", "heat", "burgers", "helmholtz-3.5pi")
 # Gradients are compared as well, since a step could leave part of them out: in float32 they keep fewer digits.
@@ -28,6 +30,8 @@ def agreement(contenders):
     """The largest relative difference from our loss, or a Failure that names who is off."""
     ours, worst = contenders[0].told, 0.0
     for contender in contenders[1:]:
+        if contender.name in PRODUCTS:
+            continue  # not a step
         for key, value in ours.items():
             off = abs(contender.told[key] - value) / abs(value)
             worst = max(worst, off if key == "loss" else 0.0)
@@ -47,7 +51,8 @@ def measure(problem, kind, case, options):
             contenders.append(Contender(name, kind, case, options))
             contenders[-1].begin()
         worst = agreement(contenders)
-        print(f"{problem}, {kind}: losses agree to {worst:.0e}.", file=sys.stderr)
+        if kind != "limit":
+            print(f"{problem}, {kind}: losses agree to {worst:.0e}.", file=sys.stderr)
         for contender in contenders:
             contender.choose_steps(options.budget)
         until = time.monotonic() + options.seconds
@@ -68,9 +73,9 @@ def measure(problem, kind, case, options):
 def row(contender, ours):
     """Numbers of one contender. A slow one leaves after a few rounds, which `steps` shows."""
     times = sorted(contender.times.values())
-    low, _, high = statistics.quantiles(times, n=4) if len(times) > 1 else times * 3
+    middle, low, high = quartiles(times)
     return {
-        "ms": 1e3 * statistics.median(times),
+        "ms": 1e3 * middle,
         "ms_low": 1e3 * low,
         "ms_high": 1e3 * high,
         "ratio": statistics.median(seconds / ours.times[number] for number, seconds in contender.times.items()),
@@ -79,12 +84,6 @@ def row(contender, ours):
         "parts": contender.parts,
         **contender.told,
     }
-
-
-def pin():
-    """One core for this process and all that it starts."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 
 def stop_in_time(minutes):
@@ -130,7 +129,8 @@ def main():
     except Failure as failure:
         sys.exit(str(failure))
     missed = report.missed(results, OURS)
-    report.write(results, missed, {name: label for name, (label, _, _) in CONTENDERS.items()}, options.out)
+    labels = {name: label for name, (label, _, _) in CONTENDERS.items()}
+    report.write(results, missed, labels, OURS, options.out)
     sys.exit(f"missed: {'; '.join(missed)}" if missed else 0)
 
 

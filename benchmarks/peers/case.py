@@ -34,5 +34,6 @@ class Case:
         self.bias = arrays["bias"]
         self.clean, self.both = arrays["clean"], arrays["both"]
         self.lambda_sens, self.spread = meta["lambda_sens"], arrays["spread"]
+        self.products = meta["products"]
         self.attack = meta["attack"]
         self.start, self.radius = arrays["start"], arrays["radius"]

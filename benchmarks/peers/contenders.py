@@ -8,6 +8,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from common import ONE_THREAD
+
 OURS = "ours"
 # name: what a reader sees, what worker.py starts, and whether it lives in the peers' environment.
 CONTENDERS = {
@@ -18,21 +20,19 @@ CONTENDERS = {
     "default-stacked": ("DeepXDE, all blocks stacked", "deepxde_model.default_stacked", True),
     "torch": ("PyTorch by hand", "torch_autograd.Expanded", True),
     "jax": ("JAX, nested grad and vmap", "jax_pointwise.Pointwise", False),
+    "xla-products": ("products alone, XLA", "ours.Products", False),
+    "torch-products": ("products alone, PyTorch", "torch_products.Products", True),
 }
+PRODUCTS = ("xla-products", "torch-products")
 # Of DeepXDE's models only the stacked shifted one sees clean and attacked residuals together, and none has an attack.
 KINDS = {
-    "pi": tuple(CONTENDERS),
+    "pi": tuple(name for name in CONTENDERS if name not in PRODUCTS),
+    "limit": (OURS, *PRODUCTS),
     "stable": (OURS, "zcs-stacked", "torch", "jax"),
     "refresh": (OURS, "torch", "jax"),
 }
-ONE_THREAD = {
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
-    "JAX_PLATFORMS": "cpu",
-    "DDE_BACKEND": "pytorch",
-}
+HERE = Path(__file__).parent
+ENVIRONMENT = ONE_THREAD | {"DDE_BACKEND": "pytorch", "PYTHONPATH": str(HERE.parent)}
 
 
 class Failure(Exception):
@@ -49,8 +49,8 @@ class Contender:
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  (closed in `end`)
         python = options.peers.absolute() if peer else sys.executable
         self.process = subprocess.Popen(
-            [python, Path(__file__).with_name("worker.py"), target, kind, case],
-            env=os.environ | ONE_THREAD,
+            [python, HERE / "worker.py", target, kind, case],
+            env=os.environ | ENVIRONMENT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,

@@ -5,6 +5,7 @@ import json
 import jax
 import jax.numpy as jnp
 import numpy as np
+from products import step_products
 
 from stablepdenet.attacks import PeriodicEndpoints, PGDLinf
 from stablepdenet.problems import make_problem
@@ -19,7 +20,7 @@ LAMBDA = 1e-3
 def program_of(name, kind):
     """The training whose steps are timed. Refreshing belongs to the stable method."""
     problem = make_problem(name)
-    return Program(problem, configure(problem, {"method.name": "pi" if kind == "pi" else "stable"}))
+    return Program(problem, configure(problem, {"method.name": "pi" if kind in ("pi", "limit") else "stable"}))
 
 
 def export(name, path):
@@ -51,6 +52,7 @@ def export(name, path):
         "depth": config.operator.depth,
         "weights": {block.name: block.weight for block in problem.blocks},
         "lambda_sens": LAMBDA,
+        "products": step_products(problem, operator, cache.clean),
         "attack": {
             "pointwise": isinstance(attack, PGDLinf),
             "periodic": isinstance(attack.admissible, PeriodicEndpoints),

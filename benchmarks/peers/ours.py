@@ -6,8 +6,29 @@ import optax
 from attack import SAMPLE
 from case import Case
 from export import program_of
+from products import operations, products_alone
 
 from stablepdenet.physics import physics_loss, residual_map
+
+
+class Products:
+    """The matrix products of our PI step and nothing else."""
+
+    def __init__(self, path, kind):
+        shapes = [(left, right, _tuples(numbers)) for left, right, numbers in Case(path).products]
+        self.alone, self.operations = products_alone(shapes), operations(shapes)
+
+    def first(self):
+        self.run(1)
+        return {"operations": self.operations}
+
+    def run(self, steps):
+        jax.block_until_ready(self.alone(steps))
+
+
+def _tuples(numbers):
+    """JSON made lists of them."""
+    return tuple(tuple(map(tuple, pair)) for pair in numbers)
 
 
 class Library:
@@ -39,7 +60,7 @@ class Library:
 
     def _advance(self, steps):
         stop = self.state.step + steps
-        if self.kind == "pi":
+        if self.kind in ("pi", "limit"):
             self.state, terms = self.program._warm_up(self.state, self.functions, stop)
         else:
             self.state, terms = self.program._defend(self.state, stop)

@@ -1,18 +1,36 @@
 """Results as tables, JSON and a picture, and which bars they miss."""
 
-import json
 import statistics
 
-TITLES = {"pi": "PI step", "stable": "StablePDENet step", "refresh": "PGD refresh"}
+from common import save
+
+TITLES = {
+    "pi": "PI step",
+    "limit": "PI step, its products",
+    "stable": "StablePDENet step",
+    "refresh": "PGD refresh",
+}
 # How many times faster than each of these, in the median over problems, and than anybody on any problem.
 MEDIANS = {"zcs": 5.0, "default": 100.0}
 EVERYWHERE = 3.0
+# The time of a step's matrix products, in whichever library is faster at them, as a share of the step.
+LIMITS = {"poisson": 0.55, "heat": 0.65, "burgers": 0.65, "helmholtz-3.5pi": 0.65}
+
+
+def share_of_limit(rows, ours):
+    """The fastest products' time over the step's: how much of the best product rate a step reaches."""
+    return min(row["ms"] for name, row in rows.items() if name != ours) / rows[ours]["ms"]
 
 
 def missed(results, ours):
     """The bars of a PI step that these results miss, in words."""
     table = results.get("pi", {})
-    words = []
+    shares = {problem: share_of_limit(rows, ours) for problem, rows in results.get("limit", {}).items()}
+    words = [
+        f"{problem} {share:.0%} of the best product rate, not {LIMITS[problem]:.0%}"
+        for problem, share in shares.items()
+        if share < LIMITS[problem]
+    ]
     for name, bar in MEDIANS.items():
         ratio = statistics.median(rows[name]["ratio"] for rows in table.values()) if table else bar
         if ratio < bar:
@@ -30,12 +48,15 @@ def missed(results, ours):
     return words
 
 
-def write(results, words, labels, folder):
+def write(results, words, labels, ours, folder):
     """The tables on stdout; peers.json and peers.png in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    content = {"labels": labels, "results": results, "missed": words}
-    (folder / "peers.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    save(folder / "peers.json", {"labels": labels, "results": results, "missed": words})
+    if "limit" in results:
+        _print_limit(results["limit"], labels, ours)
     for kind, table in results.items():
+        if kind == "limit":
+            continue
         print(f"\n{TITLES[kind]}: median ms (quartiles), times ours, peak memory, timed steps, loss at equal weights")
         if any(row["parts"] > 1 for rows in table.values() for row in rows.values()):
             print("(n/40: n of its 40 equal iterations were timed, and scaled)")
@@ -51,6 +72,16 @@ def write(results, words, labels, folder):
         print("median over problems: " + ", ".join(f"{labels[name]} {ratio:.1f}x" for name, ratio in medians.items()))
     _picture(results, labels, folder / "peers.png")
     print(f"\nWritten: {folder / 'peers.json'}, {folder / 'peers.png'}")
+
+
+def _print_limit(table, labels, ours):
+    print("\nA PI step and its matrix products alone: median ms, product rate, share of the best product rate")
+    for problem, rows in table.items():
+        operations = next(row["operations"] for row in rows.values() if "operations" in row)
+        for name, row in rows.items():
+            rate = operations / row["ms"] / 1e6
+            share = f"{share_of_limit(rows, ours):7.0%}" if name == ours else ""
+            print(f"{problem:16} {labels[name]:34} {_ms(row['ms']):>6} ms {rate:5.0f} GFLOP/s {share}")
 
 
 def _ms(value):
