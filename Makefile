@@ -5,7 +5,7 @@ PEERS := .venv-peers
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint bench bench-steps clean
+.PHONY: demo test lint bench bench-accuracy bench-steps bench-profile_step bench-growth bench-serving bench-startup clean
 
 demo: $(VENV)/installed
 	$(BIN)/stablepdenet demo --out runs/demo
@@ -18,11 +18,16 @@ lint: $(VENV)/installed-test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Beside the peers: one step in 20 minutes at most, and error against time (docs/performance.md).
 bench: $(VENV)/installed $(PEERS)/installed
 	$(BIN)/python benchmarks/peers/bench.py --peers $(PEERS)/bin/python --out runs/bench
 
-bench-steps: $(VENV)/installed
-	$(BIN)/python benchmarks/steps.py
+bench-accuracy: $(VENV)/installed $(PEERS)/installed
+	$(BIN)/python benchmarks/peers/accuracy.py --peers $(PEERS)/bin/python --out runs/bench
+
+# This library alone.
+bench-steps bench-profile_step bench-growth bench-serving bench-startup: bench-%: $(VENV)/installed
+	$(BIN)/python benchmarks/$*.py --out runs/bench
 
 clean:
 	rm -rf $(VENV) $(PEERS) build *.egg-info

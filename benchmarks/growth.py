@@ -1,6 +1,6 @@
 """How time and memory of a training step grow, one size at a time from the paper's heat problem, on one pinned core:
 
-    python benchmarks/growth.py --out runs/bench
+    python benchmarks/growth.py --out runs/bench            (or: make bench-growth)
 
 Every size runs in a process of its own, so that its peak memory is its own. Peak memory holds what jax needs to be
 loaded and to compile, which no size changes much; buffers are what the compiled program itself asks for.

@@ -1,6 +1,6 @@
 """Where the time of a PI step goes, from a profile of the compiled program on one pinned core:
 
-    python benchmarks/profile_step.py --out runs/bench
+    python benchmarks/profile_step.py --out runs/bench            (or: make bench-profile_step)
 
 Every kernel of the program is one of: matrix products, elementwise loops (tanh and its chain rule, residuals, Adam),
 reductions (gradients of biases, means), the rest. What the profile does not see is the time between kernels.

@@ -1,6 +1,6 @@
 """What a step costs, in ratios taken in one run on one pinned core, at the paper's sizes:
 
-    python benchmarks/steps.py            (or: make bench-steps)
+    python benchmarks/steps.py --out runs/bench            (or: make bench-steps)
 
 - products: the time of a PI step over the time of its matrix products alone. The products are read off the step's own
   program (every `dot_general` of loss and gradient, with its shapes and layout) and run in one compiled loop.
@@ -9,11 +9,11 @@
 """
 
 import argparse
-import json
 import statistics
 import sys
+from pathlib import Path
 
-from common import pin, seconds
+from common import pin, save, seconds
 
 pin()  # before jax starts its threads
 
@@ -60,13 +60,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--budget", type=float, default=0.5, help="seconds for each timed piece of a round")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--out", type=Path, default=Path("runs/bench"), help="folder for steps.json")
     options = parser.parse_args()
     table = {n: measure(n, options.rounds, options.budget) for n in ("heat", "poisson", "burgers", "helmholtz")}
     missed = [f"{name} {key}" for name, row in table.items() for key, bar in BARS.items() if row[key] > bar]
-    if options.json:
-        print(json.dumps({"ratios": table, "bars": BARS, "missed": missed}, indent=1))
-        sys.exit(bool(missed))
+    save(options.out / "steps.json", {"ratios": table, "bars": BARS, "missed": missed})
     print(f"{'problem':10} {'PI step':>10}" + "".join(f"{key:>10}" for key in BARS))
     for name, row in table.items():
         print(f"{name:10} {row['pi_ms']:7.2f} ms" + "".join(f"{row[key]:10.2f}" for key in BARS))

@@ -1,6 +1,6 @@
 """Error against time: PI-DeepONets of this library and of DeepXDE, from the same weights, on one pinned core.
 
-    python benchmarks/peers/accuracy.py --peers .venv-peers/bin/python --out runs/bench
+    python benchmarks/peers/accuracy.py --peers .venv-peers/bin/python --out runs/bench   (or: make bench-accuracy)
 
 All take the same batches in the same order with the same optimiser, so they differ in how long a step takes. One after
 the other they get the same time, compiling included; measuring their errors is not counted.

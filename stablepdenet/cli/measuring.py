@@ -6,7 +6,7 @@ import dataclasses
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -39,18 +39,21 @@ def predict(
         raise ConfigError(f"--output '{output}' must end in .npy or .csv.")
     problem, operator = load_operator(folder)
     u = Measurer(problem).solve(operator, read_inputs(inputs, problem.input.size)).astype(np.float32)
-    header = ",".join([*problem.coordinates, *(f"u_{i}" for i in range(len(u)))])
-    table = np.column_stack([problem.grid, u.T])
+
+    def save_csv(target: Path | TextIO) -> None:
+        header = ",".join([*problem.coordinates, *(f"u_{i}" for i in range(len(u)))])
+        np.savetxt(target, np.column_stack([problem.grid, u.T]), delimiter=",", header=header, comments="", fmt="%.8g")
+
     with storage(output or Path(), "--output"):
         if output and output.suffix == ".npy":
             np.save(output, u.reshape(len(u), *map(len, problem.axes)))
         elif output:
-            np.savetxt(output, table, delimiter=",", header=header, comments="", fmt="%.8g")
+            save_csv(output)
     if as_json:
         coordinates = {name: problem.grid[:, i].tolist() for i, name in enumerate(problem.coordinates)}
         typer.echo(json.dumps({"problem": problem.name, "coordinates": coordinates, "u": u.tolist()}))
     elif not output:
-        np.savetxt(sys.stdout, table, delimiter=",", header=header, comments="", fmt="%.8g")
+        save_csv(sys.stdout)
 
 
 Parts = Annotated[
