@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from stablepdenet.errors import ConfigError
-from stablepdenet.operators import SUM, AbstractOperator, Fields, Query
+from stablepdenet.operators import SUM, AbstractOperator, Derivative, Fields, Query
 from stablepdenet.problems import Block, Problem
+from stablepdenet.problems.linear import Coefficient
 
 Residuals = dict[str, Float[Array, "batch n *channels"]]
 ResidualMap = Callable[[Float[Array, "batch m"]], Residuals]
@@ -36,7 +37,9 @@ def block_queries(problem: Problem) -> list[Query]:
     for block in problem.blocks:
         words, linear = block.wanted(problem.coordinates), block.linear_part(problem.coordinates)
         rest = dict.fromkeys(word for name, word in words.items() if name not in linear)
-        combination = {words[name]: coefficient for name, coefficient in linear.items()}
+        combination: dict[Derivative, Coefficient] = {}
+        for name, coefficient in linear.items():  # u_xt and u_tx are one word
+            combination[words[name]] = combination.get(words[name], 0.0) + coefficient
         queries.append(Query(jnp.asarray(block.points), tuple(rest), combination))
     return queries
 
@@ -64,8 +67,8 @@ def block_residuals(problem: Problem) -> Callable[[list[Fields], Float[Array, "b
                 elif parameter in problem.coordinates:
                     column = problem.coordinates.index(parameter)
                     arguments[parameter] = block.points[:, column]
-            rest = block.residual(**arguments)
-            result[block.name] = _checked(block, fields[SUM] + rest if known else rest, len(a))
+            rest = _checked(block, block.residual(**arguments), len(a))
+            result[block.name] = fields[SUM] + rest if known else rest
         return result
 
     return residuals

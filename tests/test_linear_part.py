@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from stablepdenet.operators import FunctionOperator
+from stablepdenet.errors import ConfigError
+from stablepdenet.operators import DeepONet
 from stablepdenet.physics import block_queries, residual_map
 from stablepdenet.problems import Block, make_problem
 
@@ -33,8 +36,9 @@ def found(residual) -> dict:
     ],
 )
 def test_the_linear_part_has_its_coefficients(residual, expected) -> None:
-    result = found(residual)
-    assert result.keys() == expected.keys()
+    with jax.enable_x64(True):
+        result = found(residual)
+    assert result.keys() == expected.keys() == found(residual).keys()
     for name, coefficient in expected.items():
         np.testing.assert_allclose(result[name], coefficient, rtol=1e-14)
 
@@ -65,22 +69,61 @@ def test_a_term_that_is_both_linear_and_not_counts_as_not() -> None:
     assert found(lambda u, u_x: u - 2 * u_x + u**2).keys() == {"u_x"}
 
 
-def test_asked_in_pieces_or_in_one_the_residual_is_the_same() -> None:
-    """Of a problem with a varying coefficient and a nonlinear term, against the residual written out."""
-    problem = make_problem("heat")
-    points = problem.blocks[0].points
+@jax.custom_jvp
+def ramp(x):
+    return jnp.maximum(x, 0.0)
 
-    def residual(u_t, u_xx, u, u_x, a, x):
-        return x * u_t - (1.0 + x) * u_xx + u * u_x - a + 3.0
 
-    changed = Block("pde", points, residual)
-    problem = type(problem)(**{**vars(problem), "blocks": (changed,)})
-    assert block_queries(problem)[0].combination.keys() == {(1,), (0, 0)}
+ramp.defjvp(lambda primals, tangents: (ramp(*primals), tangents[0] * (primals[0] > 0)))
+
+# Residuals that are not what their program for one input says, and others that are hard to read.
+HARD = {
+    "both orders of a mixed derivative": lambda u_xt, u_tx: u_xt + u_tx,
+    "their difference": lambda u_xt, u_tx, u: u_xt - u_tx + u,
+    "number of inputs": lambda u: u / len(u),
+    "size": lambda u, u_x: u_x + u / u.size,
+    "precision": lambda u, u_x: u_x + u * (2.0 if u.dtype == np.float64 else 1.0),
+    "coordinate with a rule of its own": lambda u_t, u_xx, x: u_t - (0.01 + jax.nn.relu(x - 0.5)) * u_xx,
+    "another": lambda u_t, u_xx, x: u_t - ramp(x) * u_xx,
+    "single precision only": lambda u_t, u, u_xx: u_t - jax.lax.select(u > 0, u_xx, jnp.zeros(u.shape, jnp.float32)),
+    "jitted": jax.jit(lambda u_t, u_xx: u_t - 0.01 * u_xx),
+    "varying and nonlinear": lambda u_t, u_xx, u, u_x, a, x: x * u_t - (1.0 + x) * u_xx + u * u_x - a + 3.0,
+    "logarithm of the rest": lambda u_t, u, a: u_t - jnp.log(2.0 + u**2) - a,
+    "division": lambda u_t, u, x: u_t / (1.0 + x) + 1.0 / (2.0 + u),
+    "zero": lambda u_t, x: u_t - u_t + x,
+    "pairs of points": lambda u: u[:, ::2] - u[:, 1::2],
+}
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_the_residual_is_what_its_function_says(name) -> None:
+    """In single precision for three inputs: asked for in one piece or in many, and called directly."""
+    residual, heat = HARD[name], make_problem("heat")
+    block = Block("pde", heat.blocks[0].points[:300], residual)
+    problem = dataclasses.replace(heat, blocks=(block,))
+    operator = DeepONet(problem.input.size, 2, width=16, key=jax.random.key(1))
+    a = problem.sample(3, key=jax.random.key(0))
+    words = block.wanted(problem.coordinates)
+    u = operator.derivatives(a, jnp.asarray(block.points), tuple(dict.fromkeys(words.values())))
+    known = {"a": a @ problem.input.matrix(block.points[:, 0]).T.astype(np.float32), "x": block.points[:, 0]}
+    given = {key: u[words[key]] if key in words else known[key] for key in block.parameters}
+    expected = np.asarray(residual(**given))
+    found = np.asarray(residual_map(operator, problem)(a)["pde"])
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=0, atol=3e-5 * max(1.0, np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("residual", [lambda u, a: (u - a)[:1], lambda u, a: (u - a).reshape(1, -1)])
+def test_a_wrong_shape_is_still_named(residual) -> None:
+    heat = make_problem("heat")
+    problem = dataclasses.replace(heat, blocks=(Block("pde", heat.blocks[0].points[:5], residual),))
+    operator = DeepONet(problem.input.size, 2, width=8, key=jax.random.key(1))
+    with pytest.raises(ConfigError, match="must return"):
+        residual_map(operator, problem)(problem.sample(3, key=jax.random.key(0)))
+
+
+def test_the_heat_and_burgers_equations_are_asked_for_in_one_piece() -> None:
     with jax.enable_x64(True):
-        a = problem.sample(2, key=jax.random.key(0)).astype(jnp.float64)
-        solution = FunctionOperator(lambda a, p: a[:, :1] * jnp.sin(3 * p[:, 0]) * jnp.exp(-p[:, 1]))
-        s, x, t = np.asarray(a)[:, :1], points[:, 0], points[:, 1]
-        u, c = s * np.sin(3 * x) * np.exp(-t), s * 3 * np.cos(3 * x) * np.exp(-t)
-        value = np.asarray(a) @ problem.input.matrix(x).T
-        expected = -x * u + (1 + x) * 9 * u + u * c - value + 3
-        np.testing.assert_allclose(residual_map(solution, problem)(a)["pde"], expected, rtol=0, atol=1e-11)
+        heat, burgers = (block_queries(make_problem(name))[0] for name in ("heat", "burgers"))
+    assert heat.combination == burgers.combination == {(1,): 1.0, (0, 0): -0.01}
+    assert not heat.wanted and set(burgers.wanted) == {(), (0,)}

@@ -12,7 +12,6 @@ import pytest
 from jaxtyping import Array
 
 from stablepdenet.operators import (
-    SUM,
     AbstractOperator,
     DeepONet,
     Derivative,
@@ -21,7 +20,6 @@ from stablepdenet.operators import (
     ModifiedDeepONet,
     Query,
 )
-from stablepdenet.operators.jets import MANY
 from stablepdenet.operators.mlp import MLP, Dense
 
 
@@ -120,47 +118,6 @@ def test_deeponet_value_is_the_inner_product_of_branch_and_trunk() -> None:
         )
         np.testing.assert_allclose(operator(a, points), expected, rtol=0, atol=1e-12)
         np.testing.assert_allclose(operator.derivatives(a, points, [()])[()], expected, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("points", [5, MANY])
-@pytest.mark.parametrize("kind", [DeepONet, ModifiedDeepONet])
-def test_a_combination_is_the_sum_of_its_derivatives(kind: type, points: int) -> None:
-    generator = np.random.default_rng(6)
-    with jax.enable_x64(True):
-        operator, a = build(kind, 6, 2, seed=6), batch(6)
-        where = jnp.asarray(generator.uniform(size=(points, 2)))
-        varying = generator.normal(size=points)
-        for combination in (
-            {(1,): 1.0, (0, 0): -0.01},  # heat
-            {(): -2.5, (0, 0): varying, (0, 1): 0.5},
-            {(): varying, (1,): varying},
-            {(): 3.0},
-            {(0, 0, 1): 1.0, (1, 1): -2.0},
-        ):
-            query = Query(where, ((0,), ()), combination)
-            found = eqx.filter_jit(lambda o, a, query=query: o.on([query])(a)[0])(operator, a)
-            parts = derivatives(operator, a, where, words(2, 3))
-            expected = sum(coefficient * parts[word] for word, coefficient in combination.items())
-            assert found.keys() == {(0,), (), SUM}
-            np.testing.assert_allclose(found[SUM], expected, rtol=0, atol=1e-11 * max(1.0, np.abs(expected).max()))
-            np.testing.assert_allclose(found[(0,)], parts[(0,)], rtol=0, atol=1e-11)
-
-
-@pytest.mark.parametrize("points", [5, MANY])
-def test_gradients_in_the_weights_agree_with_nested_forward_mode(points: int) -> None:
-    with jax.enable_x64(True):
-        operator, a = build(DeepONet, 6, 2, seed=7), batch(6)
-        where = jnp.asarray(np.random.default_rng(7).uniform(size=(points, 2)))
-        query = Query(where, ((), (0,)), {(1,): 1.0, (0, 0): -0.01})
-
-        def loss(operator: DeepONet, on) -> Array:
-            u = on(operator, [query])(a)[0]
-            return jnp.mean((u[SUM] + u[()] * u[(0,)]) ** 2)
-
-        ours = eqx.filter_jit(eqx.filter_grad(lambda o: loss(o, DeepONet.on)))(operator)
-        nested = eqx.filter_jit(eqx.filter_grad(lambda o: loss(o, AbstractOperator.on)))(operator)
-        for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(nested), strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
 
 
 def test_output_bias_is_in_the_value_alone() -> None:

@@ -37,7 +37,7 @@ class Query(NamedTuple):
     def answer(self, derivatives: Mapping[Derivative, Array]) -> dict[Derivative, Array]:
         """What is asked for, from all `words`; points are the arrays' last axis."""
         fields = {word: derivatives[word] for word in self.wanted}
-        terms = [jnp.asarray(c) * derivatives[word] for word, c in self.combination.items()]
+        terms = [jnp.asarray(c, derivatives[word].dtype) * derivatives[word] for word, c in self.combination.items()]
         return fields | ({SUM: sum(terms[1:], terms[0])} if terms else {})
 
 

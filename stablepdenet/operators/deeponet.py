@@ -41,8 +41,8 @@ class DeepONet(AbstractBasisOperator):
 
     def on(self, queries: Sequence[Query]) -> Evaluator:
         # u = b . (W^T h + c) + b_0 = (W b) . h + (b . c + b_0), with h the trunk's last hidden layer. W is applied to
-        # the inputs' side where they are clearly fewer than points, else to the points' side, which an attack needs
-        # once. The constant belongs to the value alone.
+        # the inputs' side where they are clearly fewer than points. Else it is applied to the points' side: at equal
+        # numbers a training step does not care, and an attack needs that once. The constant is the value's alone.
         last = self.trunk.layers[-1]
         hidden = [self.trunk.hidden_jet(jnp.asarray(q.points), q.wanted, q.combination) for q in queries]
         whole = [{word: (entry.T @ last.weight).T for word, entry in jet.items()} for jet in hidden]
@@ -56,7 +56,7 @@ class DeepONet(AbstractBasisOperator):
 
             def field(query: Query, word: Derivative, entry: Array) -> Float[Array, "batch n"]:
                 share = query.combination.get((), 0.0) if word == SUM else float(not word)
-                return factors @ entry + (share * constant if np.any(share) else 0.0)
+                return factors @ entry + (jnp.asarray(share, entry.dtype) * constant if np.any(share) else 0.0)
 
             return [
                 {word: field(query, word, entry) for word, entry in jet.items()}

@@ -6,10 +6,9 @@ import hashlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import jax
-import jax.extend
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
@@ -19,7 +18,7 @@ from stablepdenet import points as point_sets
 from stablepdenet.attacks import AbstractPGD
 from stablepdenet.errors import ConfigError
 from stablepdenet.operators import Derivative
-from stablepdenet.problems.linear import Coefficient, linear_part
+from stablepdenet.problems.linear import Coefficient, is_linear_part, linear_part
 from stablepdenet.spaces import AbstractInput
 
 # Settings of the audit that every problem has.
@@ -37,6 +36,9 @@ class Block:
     by name. It returns batch x points, or batch x points x channels. For the heat equation:
 
         Block("pde", points, lambda u_t, u_xx: u_t - 0.01 * u_xx)
+
+    It must be a pure function: terms that only enter as a sum with known coefficients are evaluated together elsewhere
+    (`linear_part`), and it is then called with zeros in their place.
     """
 
     name: str
@@ -69,20 +71,19 @@ class Block:
                 )
         return wanted
 
-    def program(self, coordinates: tuple[str, ...]) -> tuple[jax.extend.core.ClosedJaxpr, tuple[str, ...]]:
-        """The residual of one input as a traced program, and the names of what it takes: terms of u, and `a`."""
-        names = tuple(name for name in self.parameters if name not in coordinates)
-        known = {name: self.points[:, coordinates.index(name)] for name in self.parameters if name in coordinates}
-        with jax.enable_x64(True):
-            row = jax.ShapeDtypeStruct((1, len(self.points)), jnp.float64)
-            traced = jax.make_jaxpr(lambda *rows: self.residual(**dict(zip(names, rows, strict=True)), **known))
-            return traced(*[row] * len(names)), names
-
     def linear_part(self, coordinates: tuple[str, ...]) -> dict[str, Coefficient]:
         """The terms of u that enter the residual as a sum with known coefficients, and these."""
-        program, names = self.program(coordinates)
-        found = linear_part(program, names, len(self.points))
-        return {name: coefficient for name, coefficient in found.items() if name != "a"}
+        names = [name for name in self.parameters if name not in coordinates]
+        known = {name: self.points[:, coordinates.index(name)] for name in self.parameters if name in coordinates}
+        residual, count = partial(self.residual, **known), len(self.points)
+        try:
+            row = jax.ShapeDtypeStruct((1, count), jnp.result_type(float))
+            program = jax.make_jaxpr(lambda *rows: residual(**dict(zip(names, rows, strict=True))))(*[row] * len(names))
+            found = linear_part(program, names, count)
+            found.pop("a", None)
+            return found if found and is_linear_part(residual, names, found, count) else {}
+        except Exception:  # a residual may fail in any way; what is wrong with it shows where it is evaluated as it is
+            return {}
 
 
 @dataclass(frozen=True)
@@ -138,9 +139,18 @@ class Problem:
         """A short hash of what is trained: the equations as programs, their points and weights, the input's matrix."""
         digest = hashlib.sha256(repr((self.coordinates, self.input.size)).encode())
         for block in self.blocks:
+            count = len(block.points)
             words = block.wanted(self.coordinates)
-            program, names = block.program(self.coordinates)
-            digest.update(repr((block.name, block.weight, sorted(words.items()), names, str(program))).encode())
+            arguments = {
+                name: block.points[:, self.coordinates.index(name)]
+                if name in self.coordinates
+                else jax.ShapeDtypeStruct((1, count), jnp.float32)
+                for name in block.parameters
+            }
+            traced = {name: value for name, value in arguments.items() if name in words or name == "a"}
+            fixed = {name: value for name, value in arguments.items() if name not in traced}
+            program = jax.make_jaxpr(lambda traced, fixed=fixed, block=block: block.residual(**traced, **fixed))(traced)
+            digest.update(repr((block.name, block.weight, sorted(words.items()), str(program))).encode())
             digest.update(np.ascontiguousarray(block.points).tobytes())
             digest.update(self.input.matrix(block.points[:, 0]).tobytes())
         return digest.hexdigest()[:16]

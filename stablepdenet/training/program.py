@@ -33,8 +33,8 @@ class Program:
     @cached_property
     def functions(self) -> Float[Array, "functions m"]:
         """The training inputs, drawn once from the function space."""
-        draw = jax.jit(lambda key: self.problem.sample(self.config.training.functions, key=streams(key).functions))
-        return draw(jax.random.key(self.config.seed))
+        key = streams(jax.random.key(self.config.seed)).functions
+        return self.problem.sample(self.config.training.functions, key=key)
 
     def initial(self) -> TrainState:
         """The state before the first step."""
