@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
@@ -33,11 +32,14 @@ def test_products_are_those_that_run(load) -> None:
     a, b, c = jnp.ones((3, 4)), jnp.ones((4, 5)), jnp.ones((5, 2))
     found = products.matrix_products(jax.grad(function), a, b, c)
     # One a @ b alone: the loss itself is not asked for, and its product made again for the backward pass.
-    assert [(left, right) for left, right, _ in found] == [((3, 4), (4, 5)), ((3, 5), (4, 5))]
+    assert [(left[1], right[1]) for left, right, _ in found] == [((3, 4), (4, 5)), ((3, 5), (4, 5))]
+    assert found[0][1][0] == found[1][1][0]  # b is one array in both
     assert products.operations(found) == 2 * 2 * 3 * 4 * 5
     outer = products.matrix_products(lambda x, y: jnp.tensordot(x, y, 0), jnp.ones(3), jnp.ones(4))
     assert products.operations(outer) == 2 * 3 * 4
-    assert np.isfinite(products.products_alone(found)(2))
+    turned = products.matrix_products(lambda a, b: a.T @ (a @ b), jnp.ones((3, 4)), jnp.ones((4, 2)))
+    assert [left for left, _, _ in turned] == [(0, (3, 4), (0, 1)), (0, (3, 4), (1, 0))]
+    assert products.products_alone(turned).lower(2).as_text().count("dot_general") == 2
 
 
 def contender(name: str, **told: float) -> SimpleNamespace:
@@ -58,7 +60,7 @@ def test_nothing_is_timed_when_losses_or_gradients_disagree(load, told: dict[str
 def results(ratio: float, default: float, peak: float, share: float) -> dict:
     step = {"ours": {"ratio": 1.0, "ms": 1.0, "peak_mb": peak}}
     peers = {"zcs": {"ratio": ratio, "ms": ratio, "peak_mb": 500}, "default": {"ratio": default, "peak_mb": 600}}
-    limit = step | {"xla-products": {"ms": 0.99 * share}, "torch-products": {"ms": share}}
+    limit = step | {"xla-products": {"ratio": 1.01 * share}, "torch-products": {"ratio": share}}
     return {"pi": dict.fromkeys(PROBLEMS, step | peers), "limit": dict.fromkeys(PROBLEMS, limit)}
 
 
@@ -70,7 +72,7 @@ def test_missed_bars_are_named(load) -> None:
     assert slow[2:] == [f"{problem} zcs 2.5x, not 3x" for problem in PROBLEMS]
     assert report.missed(results(6.0, 120.0, 510.0, 0.7), "ours")[0] == "poisson memory 510 MB, not 500 MB"
     far = report.missed(results(6.0, 120.0, 450.0, 0.6), "ours")
-    assert len(far) == 3 and far[0] == "heat 59% of the best product rate, not 65%"
+    assert len(far) == 3 and far[0] == "heat 60% of the best product rate, not 65%"
 
 
 def test_growth_fits_what_is_known(load) -> None:

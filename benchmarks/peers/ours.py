@@ -21,8 +21,8 @@ class Products:
     """The matrix products of our PI step and nothing else."""
 
     def __init__(self, path, kind):
-        shapes = [(left, right, _tuples(numbers)) for left, right, numbers in Case(path).products]
-        self.alone, self.operations = products_alone(shapes), operations(shapes)
+        found = Case(path).products
+        self.alone, self.operations = products_alone(found), operations(found)
 
     def first(self):
         self.run(1)
@@ -30,11 +30,6 @@ class Products:
 
     def run(self, steps):
         jax.block_until_ready(self.alone(steps))
-
-
-def _tuples(numbers):
-    """JSON made lists of them."""
-    return tuple(tuple(map(tuple, pair)) for pair in numbers)
 
 
 class Library:

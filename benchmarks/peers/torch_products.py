@@ -1,4 +1,4 @@
-"""The matrix products of our PI step in PyTorch: the same shapes, each with operands and a result of its own."""
+"""The matrix products of our PI step in PyTorch: the same shapes, and one array where ours is one."""
 
 import torch
 from case import Case
@@ -8,7 +8,10 @@ torch.set_num_threads(1)
 
 class Products:
     def __init__(self, path, kind):
-        self.operands = [self._operands(*product) for product in Case(path).products]
+        products = Case(path).products
+        shapes = {number: shape for *operands, _ in products for number, shape, _ in operands}
+        self.arrays = {number: torch.randn(shape) for number, shape in shapes.items()}
+        self.operands = [self._operands(*product) for product in products]
 
     def first(self):
         self.run(1)
@@ -19,11 +22,12 @@ class Products:
             for left, right, out in self.operands:
                 torch.mm(left, right, out=out)
 
-    def _operands(self, left, right, numbers):
+    def _operands(self, left, right, contracted):
         """As rows x shared and shared x columns; a transposed one keeps its layout in memory, as it does in ours."""
-        (on_left, on_right), _ = numbers
+        a, b = (self.arrays[number].permute(permutation) for number, _, permutation in (left, right))
+        on_left, on_right = contracted
         if not on_left:  # an outer product shares nothing
-            left, on_left, right, on_right = [*left, 1], [len(left)], [1, *right], [0]
-        left, right = torch.randn(left).movedim(on_left, [-1]), torch.randn(right).movedim(on_right, [0])
-        left, right = left.reshape(-1, left.shape[-1]), right.reshape(len(right), -1)
-        return left, right, torch.empty(len(left), right.shape[1])
+            a, on_left, b, on_right = a[..., None], [a.ndim], b[None], [0]
+        a, b = a.movedim(on_left, [-1]), b.movedim(on_right, [0])
+        a, b = a.reshape(-1, a.shape[-1]), b.reshape(len(b), -1)
+        return a, b, torch.empty(len(a), b.shape[1])

@@ -3,9 +3,9 @@
 from itertools import pairwise
 
 import numpy as np
+import scipy
 from jaxtyping import Float
 from numpy import ndarray
-from scipy.linalg import cho_solve_banded, cholesky_banded
 
 from stablepdenet import hats
 from stablepdenet.errors import ConfigError
@@ -55,12 +55,12 @@ def finite_difference(
     ratio = alpha * duration / steps * intervals**2
     implicit = np.full((2, intervals - 1), -ratio / 2)  # upper banded form: superdiagonal, then diagonal
     implicit[1] = 1 + ratio
-    factor = cholesky_banded(implicit)
+    factor = scipy.linalg.cholesky_banded(implicit)
 
     u = np.zeros((steps + 1, a.shape[1], a.shape[0]))
     u[0, 1:-1] = a[:, 1:-1].T  # the first step sees the boundary value of t → 0⁺
     for now, following in pairwise(u):
         explicit = now[1:-1] + ratio / 2 * np.diff(now, 2, axis=0)
-        following[1:-1] = cho_solve_banded((factor, False), explicit)
+        following[1:-1] = scipy.linalg.cho_solve_banded((factor, False), explicit)
     u[0] = a.T
     return u.transpose(2, 0, 1)

@@ -1,9 +1,9 @@
 """Poisson: −u'' = f on (0, 1), u(0) = u(1) = 0."""
 
 import numpy as np
+import scipy
 from jaxtyping import Float
 from numpy import ndarray
-from scipy.linalg import solveh_banded
 
 
 def response_matrix(
@@ -35,5 +35,5 @@ def finite_difference(f: Float[ndarray, "batch nodes"]) -> Float[ndarray, "batch
     stencil = np.full((2, intervals - 1), -1.0)  # upper banded form: superdiagonal, then diagonal
     stencil[1] = 2.0
     u = np.zeros(f.shape)
-    u[:, 1:-1] = solveh_banded(stencil, f[:, 1:-1].T / intervals**2).T
+    u[:, 1:-1] = scipy.linalg.solveh_banded(stencil, f[:, 1:-1].T / intervals**2).T
     return u

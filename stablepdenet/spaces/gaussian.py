@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
+import scipy
 from jaxtyping import Array, Float, PRNGKeyArray
 from numpy import ndarray
 
-from stablepdenet.spaces.base import AbstractFunctionSpace
+from stablepdenet.spaces.base import AbstractFunctionSpace, normal_combinations
 
 
 class GaussianField(AbstractFunctionSpace):
@@ -27,7 +25,7 @@ class GaussianField(AbstractFunctionSpace):
         # artificial jitter; the symmetric root does not.
         eigenvalues, eigenvectors = scipy.linalg.eigh(self.covariance(x, x))
         root = eigenvectors * np.sqrt(np.maximum(eigenvalues, 0.0))
-        return jax.random.normal(key, (num, len(x))) @ jnp.asarray(root.T)
+        return normal_combinations(num, root.T, key=key)
 
     def refined(self, factor: float) -> GaussianField:
         return GaussianField(self.length_scale / factor, self.variance)

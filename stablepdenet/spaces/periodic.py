@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 from numpy import ndarray
 
-from stablepdenet.spaces.base import AbstractFunctionSpace
+from stablepdenet.spaces.base import AbstractFunctionSpace, normal_combinations
 
 
 class PeriodicGaussianField(AbstractFunctionSpace):
@@ -43,7 +41,7 @@ class PeriodicGaussianField(AbstractFunctionSpace):
     def sample(self, x: Float[ndarray, " points"], num: int, *, key: PRNGKeyArray) -> Float[Array, "num points"]:
         phases, scales = self._phases(x), self.scales()
         basis = np.concatenate([np.cos(phases) * scales, np.sin(phases) * scales], axis=1)
-        return jax.random.normal(key, (num, 2 * self.modes)) @ jnp.asarray(basis.T)
+        return normal_combinations(num, basis.T, key=key)
 
     def refined(self, factor: float) -> PeriodicGaussianField:
         """gamma over the factor, with sigma such that E ||u||^2 stays: the period leaves no length to shrink."""

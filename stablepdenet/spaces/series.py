@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 from numpy import ndarray
 
-from stablepdenet.spaces.base import AbstractFunctionSpace
+from stablepdenet.spaces.base import AbstractFunctionSpace, normal_combinations
 
 
 class PowerSeries(AbstractFunctionSpace):
@@ -54,7 +54,7 @@ class SineSeries(AbstractFunctionSpace):
 
     def coefficients(self, num: int, *, key: PRNGKeyArray) -> Float[Array, "num modes"]:
         """Draws the coefficient vectors c of `num` functions."""
-        return jax.random.normal(key, (num, self.modes)) * jnp.asarray(self.scales())
+        return normal_combinations(num, np.diag(self.scales()), key=key)
 
     def covariance(self, x: Float[ndarray, " points"], y: Float[ndarray, " others"]) -> Float[ndarray, "points others"]:
         return (self.basis(x) * self.scales() ** 2) @ self.basis(y).T

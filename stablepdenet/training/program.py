@@ -42,7 +42,7 @@ class Program:
 
     @partial(jax.jit, static_argnums=0)
     def _initial(self, key: PRNGKeyArray) -> TrainState:
-        # As one program: compiled piece by piece, it takes longer than a thousand steps.
+        # As one program: piece by piece, JAX would compile and keep one for each operation.
         operator = make_operator(self.problem, self.config, key=streams(key).operator)
         empty = jnp.zeros((self.config.training.batch, self.problem.input.size))
         return TrainState(

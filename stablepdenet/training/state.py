@@ -36,6 +36,7 @@ class Keys(NamedTuple):
     evaluation: PRNGKeyArray
 
 
+@jax.jit
 def streams(key: PRNGKeyArray) -> Keys:
     """Splits a seed's key into its named streams."""
     return Keys(*jax.random.split(key, len(Keys._fields)))
