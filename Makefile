@@ -5,7 +5,7 @@ PEERS := .venv-peers
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint bench bench-accuracy bench-steps bench-profile_step bench-growth bench-serving bench-startup clean
+.PHONY: demo test lint bench bench-accuracy bench-steps bench-profile bench-growth bench-serving bench-startup clean
 
 demo: $(VENV)/installed
 	$(BIN)/stablepdenet demo --out runs/demo
@@ -26,8 +26,11 @@ bench-accuracy: $(VENV)/installed $(PEERS)/installed
 	$(BIN)/python benchmarks/peers/accuracy.py --peers $(PEERS)/bin/python --out runs/bench
 
 # This library alone.
-bench-steps bench-profile_step bench-growth bench-serving bench-startup: bench-%: $(VENV)/installed
+bench-steps bench-growth bench-serving bench-startup: bench-%: $(VENV)/installed
 	$(BIN)/python benchmarks/$*.py --out runs/bench
+
+bench-profile: $(VENV)/installed
+	$(BIN)/python benchmarks/profile_step.py --out runs/bench
 
 clean:
 	rm -rf $(VENV) $(PEERS) build *.egg-info

@@ -6,7 +6,9 @@ Import it before jax: threads are counted when jax starts.
 import json
 import os
 import platform
+import signal
 import statistics
+import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
@@ -25,6 +27,17 @@ def pin():
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     os.environ.update(ONE_THREAD)
+
+
+def stop_in_time(minutes):
+    """Ends the process with one sentence if it takes longer."""
+
+    def late(*_):
+        sys.exit(f"The benchmark did not end within {minutes} minutes; let it measure less.")
+
+    if hasattr(signal, "SIGALRM"):
+        signal.signal(signal.SIGALRM, late)
+        signal.alarm(60 * minutes)
 
 
 def seconds(function, *arguments):

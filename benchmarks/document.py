@@ -9,10 +9,15 @@ copies of what the benchmarks wrote.
 import json
 import re
 import statistics
+import sys
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parent / "peers"))
+
+from accuracy_report import LEVELS, reached
+from report import share_of_limit
+
 DOCS = Path(__file__).parents[1] / "docs"
-LEVELS = (0.5, 0.2, 0.1, 0.05, 0.02)
 
 
 def markdown(header, rows):
@@ -26,7 +31,7 @@ def short(number):
 
 
 def steps_of(kind):
-    """A table of one kind of step: ms with the ratio to ours, and memory in the last row of each problem."""
+    """A table of one kind of step: ms with the ratio to ours."""
 
     def table(files):
         labels, results = files["peers"]["labels"], files["peers"]["results"][kind]
@@ -55,10 +60,8 @@ def limit(files):
     rows = []
     for problem, table in files["peers"]["results"]["limit"].items():
         operations = table["xla-products"]["operations"]
-        rates = {name: operations / row["ms"] / 1e6 for name, row in table.items()}
-        best = max(rates["xla-products"], rates["torch-products"])
-        rates = [*(f"{rates[name]:.0f}" for name in ("ours", "xla-products", "torch-products"))]
-        share = operations / table["ours"]["ms"] / 1e6 / best
+        rates = [f"{operations / row['ms'] / 1e6:.0f}" for row in table.values()]
+        share = share_of_limit(table, "ours")
         rows.append([problem, f"{operations / 1e6:.0f}", f"{table['ours']['ms']:.2f}", *rates, f"{share:.0%}"])
     header = ["problem", "MFLOP", "step, ms", "step, GFLOP/s", "products in XLA", "in PyTorch", "share of the best"]
     return markdown(header, rows)
@@ -76,15 +79,17 @@ def growth(files):
     for sweep, result in files["growth"]["sweeps"].items():
         first, last = result["rows"][0], result["rows"][-1]
         spans = [f"{short(first[key])} - {short(last[key])}" for key in ("ms", "peak_mb", "buffers_mb")]
-        rows.append([sweep, f"{first['size']:,} - {last['size']:,}", *spans, f"{result['time_slope']:.2f}"])
-    return markdown(["what grows", "from - to", "ms", "peak MB", "program's buffers, MB", "slope of time"], rows)
+        slopes = [f"{result[key]:.2f}" for key in ("time_slope", "last_slope")]
+        rows.append([sweep, f"{first['size']:,} - {last['size']:,}", *spans, *slopes])
+    header = ["what grows", "from - to", "ms", "peak MB", "program's buffers, MB", "slope of time", "at the end"]
+    return markdown(header, rows)
 
 
 def accuracy(files):
     labels, rows = files["accuracy"]["labels"], []
     for problem, curves in files["accuracy"]["results"].items():
         for name, points in curves.items():
-            times = [next((p["seconds"] for p in points if p["error"] <= level), None) for level in LEVELS]
+            times = [reached(points, level) for level in LEVELS]
             cells = ["-" if seconds is None else f"{seconds:.1f}" for seconds in times]
             lowest, last = min(point["error"] for point in points), points[-1]
             rows.append([f"{problem}, {labels[name]}", *cells, f"{lowest:.4f}", f"{last['step']:,}"])
@@ -133,6 +138,8 @@ def steps(files):
 
 
 def machine(files):
+    processors = {content["machine"]["processor"] for content in files.values()}
+    assert len(processors) == 1, f"the results come from several machines: {processors}"
     about = files["peers"]["machine"]
     versions = ", ".join(f"{name} {about[name]}" for name in ("python", "jax", "jaxlib", "numpy"))
     return f"{about['processor']}, one of {about['cores']} cores, {about['system']}; {versions}."
@@ -158,6 +165,7 @@ def filled(text, files):
     """The page with every table made anew."""
     for name, table in TABLES.items():
         pattern = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
+        assert pattern.search(text), f"the page has no place for the table '{name}'"
         text = pattern.sub(lambda found, table=table: found[1] + table(files) + found[2], text)
     return text
 

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from common import pin, quartiles, save, seconds
+from common import pin, quartiles, save, seconds, stop_in_time
 from peers.worker import peak_bytes
 
 SIZES = {
@@ -153,6 +153,7 @@ def main():
         sweep, size = options.one
         print(json.dumps(measure(sweep, int(size), QUICK if options.quick else FULL)))
         return
+    stop_in_time(20)
     # Only here: what draws the picture is no part of a measured process's memory.
     import growth_report as report
 

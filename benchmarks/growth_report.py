@@ -32,6 +32,7 @@ def fitted(rows):
     return {
         "rows": rows,
         "time_slope": slope(sizes, columns["ms"]),
+        "last_slope": slope(sizes[-2:], columns["ms"][-2:]),
         "memory_slope": {key: slope(sizes, columns[key]) for key in MEMORY},
         "memory_line": {key: line(sizes, columns[key]) for key in MEMORY},
     }
@@ -75,7 +76,9 @@ def table(results):
             )
         bar = BARS["time_slope"].get(sweep)
         slopes = ", ".join(f"{MEMORY[key]} {value:.2f}" for key, value in result["memory_slope"].items())
-        print(f"   slopes: time {result['time_slope']:.2f}" + (f" (at most {bar:g})" if bar else "") + f", {slopes}")
+        time = f"{result['time_slope']:.2f}" + (f" (at most {bar:g})" if bar else "")
+        # A constant part of the time flattens the fit, and hides what happens at the large end.
+        print(f"   slopes: time {time}, between the last two sizes {result['last_slope']:.2f}, {slopes}")
         if sweep in BARS["line_off"]:
             for key, fit in result["memory_line"].items():
                 print(

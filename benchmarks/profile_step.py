@@ -1,6 +1,6 @@
 """Where the time of a PI step goes, from a profile of the compiled program on one pinned core:
 
-    python benchmarks/profile_step.py --out runs/bench            (or: make bench-profile_step)
+    python benchmarks/profile_step.py --out runs/bench            (or: make bench-profile)
 
 Every kernel of the program is one of: matrix products, elementwise loops (tanh and its chain rule, residuals, Adam),
 reductions (gradients of biases, means), the rest. What the profile does not see is the time between kernels.
@@ -12,6 +12,7 @@ import glob
 import gzip
 import json
 import re
+import sys
 import tempfile
 from pathlib import Path
 
@@ -26,6 +27,8 @@ from stablepdenet.problems import make_problem
 from stablepdenet.runs import configure
 from stablepdenet.training import Program
 
+# XLA's name for the whole program.
+WHOLE = "ThunkExecutor::Execute (wait for completion)"
 KINDS = ("products", "elementwise", "reductions", "rest", "between kernels")
 
 
@@ -86,7 +89,9 @@ def measure(name, steps):
         # Loops contain their kernels, which are counted by themselves.
         if kernel in kinds and not kernel.startswith(("while", "call")):
             row[kinds[kernel]] += 1e3 * spent / steps
-    whole = 1e3 * total["ThunkExecutor::Execute (wait for completion)"] / steps
+    if WHOLE not in total:
+        sys.exit(f"The profile has no event '{WHOLE}': this version of jax names it otherwise.")
+    whole = 1e3 * total[WHOLE] / steps
     row["between kernels"] = max(0.0, whole - sum(row.values()))
     return row | {"profiled step": whole, "plain step": 1e3 * plain / steps}
 

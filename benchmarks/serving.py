@@ -19,7 +19,7 @@ from collections import namedtuple
 from itertools import product
 from pathlib import Path
 
-from common import pin, quartiles, save, seconds
+from common import pin, quartiles, save, seconds, stop_in_time
 
 pin()
 
@@ -278,6 +278,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=3.0, help="for all rounds of one problem and number of inputs")
     parser.add_argument("--processes", type=int, default=3, help="timed runs of the whole command")
     options = parser.parse_args()
+    stop_in_time(20)
     results, winners = {}, {}
     for name in options.problems:
         problem = make_problem(name)

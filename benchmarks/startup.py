@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from common import pin, save
+from common import pin, save, stop_in_time
 
 COMMAND = str(Path(sys.executable).with_name("stablepdenet"))
 COMMANDS = {
@@ -147,6 +147,7 @@ def main():
     parser.add_argument("--kept", type=int, default=3, help="trainings with kept programs, at least 1")
     options = parser.parse_args()
     pin()
+    stop_in_time(20)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("JAX_COMPILATION_CACHE")}
     commands = {name: [] for name in COMMANDS}
     for number in range(options.rounds + 1):

@@ -115,6 +115,7 @@ def main():
     if not options.peers.exists():
         sys.exit(f"The peers' environment is missing: there is no {options.peers}; run `make bench`.")
     common.pin()
+    common.stop_in_time(10 + round(options.seconds * len(LABELS) * len(options.problems) / 30))
     from export import export
 
     results = {}

@@ -7,7 +7,6 @@ ours, nothing is timed. Ratios are taken within a round, then their median.
 """
 
 import argparse
-import signal
 import statistics
 import sys
 import tempfile
@@ -17,7 +16,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).parents[1]))  # what all benchmarks share
 
 import report
-from common import pin, quartiles
+from common import pin, quartiles, stop_in_time
 from contenders import CONTENDERS, KINDS, OURS, PRODUCTS, Contender, Failure
 
 PROBLEMS = ("poisson", "heat", "burgers", "helmholtz-3.5pi")
@@ -84,15 +83,6 @@ def row(contender, ours):
         "parts": contender.parts,
         **contender.told,
     }
-
-
-def stop_in_time(minutes):
-    def late(*_):
-        raise Failure(f"The benchmark did not end within {minutes} minutes; lower --rounds or --seconds.")
-
-    if hasattr(signal, "SIGALRM"):
-        signal.signal(signal.SIGALRM, late)
-        signal.alarm(60 * minutes)
 
 
 def run(options):
