@@ -5,7 +5,7 @@ PEERS := .venv-peers
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint bench bench-accuracy bench-steps bench-profile bench-growth bench-serving bench-startup clean
+.PHONY: demo test lint bench bench-accuracy bench-layouts bench-steps bench-profile bench-growth bench-serving bench-startup clean
 
 demo: $(VENV)/installed
 	$(BIN)/stablepdenet demo --out runs/demo
@@ -24,6 +24,9 @@ bench: $(VENV)/installed $(PEERS)/installed
 
 bench-accuracy: $(VENV)/installed $(PEERS)/installed
 	$(BIN)/python benchmarks/peers/accuracy.py --peers $(PEERS)/bin/python --out runs/bench
+
+bench-layouts: $(VENV)/installed $(PEERS)/installed
+	$(BIN)/python benchmarks/peers/layouts.py --peers $(PEERS)/bin/python --out runs/bench
 
 # This library alone.
 bench-steps bench-growth bench-serving bench-startup: bench-%: $(VENV)/installed

@@ -67,6 +67,20 @@ def limit(files):
     return markdown(header, rows)
 
 
+def layouts(files):
+    rows = []
+    for points in files["layouts"]["rates"]["xla"]:
+        for name in files["layouts"]["rates"]["xla"][points]:
+            cells = [
+                f"{value:.0f}" for table in files["layouts"]["rates"].values() for value in table[points][name].values()
+            ]
+            rows.append([f"{points} points, {name}", *cells])
+    sides = [
+        f"{library}, {way}" for library in ("XLA", "PyTorch") for way in ("points x features", "features x points")
+    ]
+    return markdown(["GFLOP/s", *sides], rows)
+
+
 def profile(files):
     table = files["profile"]["ms"]
     kinds = [kind for kind in next(iter(table.values())) if not kind.endswith("step")]
@@ -152,6 +166,7 @@ TABLES = {
     "stable": steps_of("stable"),
     "refresh": steps_of("refresh"),
     "limit": limit,
+    "layouts": layouts,
     "profile": profile,
     "steps": steps,
     "growth": growth,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -89,3 +90,11 @@ def test_growth_fits_what_is_known(load) -> None:
 
     assert report.missed({"points": sweep(1.0)}) == []
     assert report.missed({"points": sweep(1.1)}) == ["points time slope 1.10, not 1.05"]
+
+
+def test_the_page_on_speed_has_the_tables_of_its_results(load) -> None:
+    document = load("document")
+    page = (document.DOCS / "performance.md").read_text(encoding="utf-8")
+    assert document.filled(page, document.read()) == page
+    for picture in re.findall(r"\]\((performance/.*?\.png)\)", page):
+        assert (document.DOCS / picture).exists()
