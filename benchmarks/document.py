@@ -53,6 +53,8 @@ def memory(files):
     labels, results = files["peers"]["labels"], files["peers"]["results"]["pi"]
     names = list(next(iter(results.values())))
     rows = [[labels[name], *(f"{t[name]['peak_mb']:.0f} MB" for t in results.values())] for name in names]
+    kept = [f"{t['ours']['peak_kept_mb']:.0f} MB" for t in results.values()]
+    rows.insert(1, [f"{labels['ours']}, program kept from an earlier run", *kept])
     return markdown(["peak memory", *results], rows)
 
 

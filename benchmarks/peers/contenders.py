@@ -31,6 +31,8 @@ KINDS = {
     "stable": (OURS, "zcs-stacked", "torch", "jax"),
     "refresh": (OURS, "torch", "jax"),
 }
+# Rounds below this many seconds are warmed up.
+WARM = 1.0
 HERE = Path(__file__).parent
 ENVIRONMENT = ONE_THREAD | {"DDE_BACKEND": "pytorch", "PYTHONPATH": str(HERE.parent)}
 
@@ -42,7 +44,7 @@ class Failure(Exception):
 class Contender:
     """A process that waits for its turn."""
 
-    def __init__(self, name, kind, case, options):
+    def __init__(self, name, kind, case, options, environment=None):
         self.name = name
         self.label, target, peer = CONTENDERS[name]
         self.times, self.told, self.steps, self.parts, self.spent, self.peak = {}, {}, 1, 1, 0.0, 0
@@ -50,7 +52,7 @@ class Contender:
         python = options.peers.absolute() if peer else sys.executable
         self.process = subprocess.Popen(
             [python, HERE / "worker.py", target, kind, case],
-            env=os.environ | ENVIRONMENT,
+            env=os.environ | ENVIRONMENT | (environment or {}),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,
@@ -64,10 +66,14 @@ class Contender:
         self.parts = self.told.pop("parts", 1)
 
     def choose_steps(self, budget):
-        """As many steps to a round as fit into the budget, judged by a second step: the first one compiles."""
+        """As many steps to a round as fit into the budget, judged by a third step: the first one compiles."""
+        self._time()
         self.steps = max(1, int(budget / self._time()))
 
     def round(self, number):
+        # While others worked, caches and pages went cold: a short round is done once for nothing.
+        if not self.times or self.times[max(self.times)] * self.steps < WARM * self.parts:
+            self._time()
         seconds = self._time()
         self.times[number] = self.parts * seconds / self.steps
         self.spent += seconds
