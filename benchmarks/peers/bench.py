@@ -124,7 +124,7 @@ def main():
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--budget", type=float, default=0.3, help="seconds for one contender's part of a round")
-    parser.add_argument("--seconds", type=float, default=30.0, help="for all rounds of one problem and kind")
+    parser.add_argument("--seconds", type=float, default=20.0, help="for all rounds of one problem and kind")
     options = parser.parse_args()
     stop_in_time(MINUTES)
     pin()
