@@ -66,9 +66,9 @@ class Contender:
         self.parts = self.told.pop("parts", 1)
 
     def choose_steps(self, budget):
-        """As many steps to a round as fit into the budget, judged by a third step: the first one compiles."""
-        self._time()
-        self.steps = max(1, int(budget / self._time()))
+        """As many steps to a round as fit into the budget, judged by a later step: the first one compiles."""
+        seconds = self._time()
+        self.steps = max(1, int(budget / (self._time() if seconds < WARM else seconds)))
 
     def round(self, number):
         # While others worked, caches and pages went cold: a short round is done once for nothing.
