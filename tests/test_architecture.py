@@ -29,6 +29,7 @@ STAGES = [
     "methods",
     "training",
     "evaluation",
+    "results",
     "report",
     "reading",
     "runs",

@@ -143,6 +143,44 @@ def test_the_cache_is_refreshed_every_m_steps_and_only_then():
         assert np.array_equal(caches[step], caches[step - 5]) == (step % 10 == 0), step
 
 
+def test_a_cache_of_the_whole_set_holds_every_training_function_attacked_and_deals_them_out():
+    problem, config = setup(method__name="adv", training__cache="set", training__refresh=7)
+    program = Program(problem, config)
+    warm, _ = program.advance(program.initial(), 20)
+    state, _ = program.advance(warm, 23)
+    assert sorted(np.asarray(state.cache.clean).tolist()) == sorted(np.asarray(program.functions).tolist())
+    residuals = residual_map(warm.operator, problem)
+    clean, attacked = (physics_loss(residuals(a), problem) for a in state.cache)
+    assert np.all(attacked >= clean)
+    assert np.mean(attacked) > np.mean(clean)
+    # Three steps are an epoch only if the steps take different batches: one batch thrice gives other parameters.
+    one, _ = program.advance(warm._replace(cache=warm.cache), 21)
+    assert not same(state, one)
+    again = train(problem, config, start=warm)
+    assert same(again, train(problem, config))
+
+
+def test_the_best_parameters_are_those_of_the_smallest_validation_loss():
+    problem, config = setup(method__name="adv", training__validate_every=5, training__learning_rate=0.02)
+    program = Program(problem, config)
+    rows = []
+    state = train(problem, config, report=rows.append)
+    judged = [row for row in rows if row["step"] > 20]
+    best = min(judged, key=lambda row: row["validation_attacked"])
+    assert best["step"] < 60, "a rate this high should not end at its best"
+    assert int(state.best.step) == best["step"]
+    assert float(state.best.loss) == best["validation_attacked"]
+    # By hand: the loss of the kept parameters on the held-out functions and on their attacked copies.
+    kept = state._replace(operator=state.best.operator)
+    found = program.validate(kept)[1]
+    assert np.isclose(found.attacked, state.best.loss)
+    losses = physics_loss(residual_map(kept.operator, problem)(program.held_out), problem)
+    assert np.isclose(found.clean, np.mean(losses))
+    assert not set(map(tuple, np.asarray(program.held_out).tolist())) & set(
+        map(tuple, np.asarray(program.functions).tolist())
+    )
+
+
 def test_the_cached_perturbation_is_admissible_and_raises_the_loss():
     problem, config = setup("burgers", method__name="stable", attack__steps=40)
     program = Program(problem, config)
@@ -165,8 +203,8 @@ def test_lambda_is_calibrated_at_the_end_of_the_warmup_and_then_fixed():
     # By hand: the average loss and Q over four attacked batches of the warmed-up operator.
     residuals = residual_map(warm.operator, problem)
     terms = [
-        Stable().terms(residuals, problem, program._attacked(warm, program.functions, jnp.asarray(k)), jnp.zeros(()))
-        for k in range(4)
+        Stable().terms(residuals, problem, program._attacked(warm, batch, jnp.asarray(k)), jnp.zeros(()))
+        for k, batch in enumerate(program._deal(warm, program.functions, k) for k in range(4))
     ]
     physics, quotient = (np.mean([getattr(t, field) for t in terms]) for field in ("loss", "sensitivity"))
     assert np.isclose(state.lambda_sens, 0.1 / 0.9 * physics / quotient, rtol=1e-4)

@@ -45,8 +45,13 @@ def train(
     with stop_requests() if run else nullcontext(lambda: None) as requested:
         while step < training.steps:
             began = time.perf_counter()
-            step = min(_next(step, training.log_every), _next(step, training.checkpoint_every), program.boundary(step))
+            stops = (training.log_every, training.checkpoint_every, training.validate_every)
+            step = min(*(_next(step, every) for every in stops), program.boundary(step))
             state, terms = program.advance(state, step)
+            found = None
+            # Also where the warm-up ends: it may be a run of its own that several methods share.
+            if step % training.validate_every == 0 or step in (training.warmup, training.steps):
+                state, found = program.validate(state)
             losses = {f"loss_{name}": float(value) for name, value in terms.blocks.items()}
             spent += time.perf_counter() - began
             row = {
@@ -57,6 +62,8 @@ def train(
                 "sensitivity": float(terms.sensitivity),
                 "share": float(terms.share),
                 "lambda_sens": float(state.lambda_sens),
+                "validation_clean": float(found.clean) if found else None,
+                "validation_attacked": float(found.attacked) if found else None,
             }
             _require_finite(row, state)
             signal_number = requested()
@@ -76,7 +83,7 @@ def _next(step: int, every: int) -> int:
 
 def _require_finite(row: Row, state: TrainState) -> None:
     """Stops where a loss, or a weight that the last update made, is not finite; nothing of it is stored."""
-    bad = [name for name, value in row.items() if not math.isfinite(value)]
+    bad = [name for name, value in row.items() if value is not None and not math.isfinite(value)]
     if not all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(state.operator)):
         bad.append("a network weight")
     if bad:

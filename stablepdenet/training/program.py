@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import final
+from typing import NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,15 @@ from stablepdenet.methods import METHODS, AbstractMethod, Batch, Clean, Stable, 
 from stablepdenet.operators import OPERATORS, AbstractOperator
 from stablepdenet.physics import physics_loss, residual_map
 from stablepdenet.problems import Problem
-from stablepdenet.training.state import TrainState, streams
+from stablepdenet.training.state import Best, TrainState, streams
+
+
+class Validation(NamedTuple):
+    """Physics losses on held-out functions, as they are and attacked; `selected` is the one that decides."""
+
+    clean: Float[Array, ""]
+    attacked: Float[Array, ""]
+    selected: Float[Array, ""]
 
 
 @final
@@ -36,6 +44,12 @@ class Program:
         key = streams(jax.random.key(self.config.seed)).functions
         return self.problem.sample(self.config.training.functions, key=key)
 
+    @cached_property
+    def held_out(self) -> Float[Array, "validation m"]:
+        """The validation inputs: from the same function space, never trained on."""
+        key = streams(jax.random.key(self.config.seed)).validation
+        return self.problem.sample(self.config.training.validation, key=key)
+
     def initial(self) -> TrainState:
         """The state before the first step."""
         return self._initial(jax.random.key(self.config.seed))
@@ -44,69 +58,78 @@ class Program:
     def _initial(self, key: PRNGKeyArray) -> TrainState:
         # As one program: piece by piece, JAX would compile and keep one for each operation.
         operator = make_operator(self.problem, self.config, key=streams(key).operator)
-        empty = jnp.zeros((self.config.training.batch, self.problem.input.size))
-        return TrainState(
-            operator, self.optimiser.init(operator), Batch(empty, empty), jnp.zeros(()), jnp.zeros((), int), key
-        )
+        training = self.config.training
+        cached = training.batch * (self._batches if training.cache == "set" else 1)
+        empty, zero = jnp.zeros((cached, self.problem.input.size)), jnp.zeros((), int)
+        best = Best(operator, jnp.full((), jnp.inf), zero)
+        return TrainState(operator, self.optimiser.init(operator), Batch(empty, empty), jnp.zeros(()), zero, key, best)
 
     def advance(self, state: TrainState, stop: int) -> tuple[TrainState, Terms]:
         """Steps up to `stop`, which must not lie beyond `boundary`, and the terms averaged over them.
 
-        Where the defence begins, lambda_sens is calibrated; where the cache is due, it is attacked anew.
+        Where the defence begins, lambda_sens is calibrated, and what is best is judged under attack from then on; where
+        the cache is due, it is attacked anew.
         """
         training = self.config.training
         step = int(state.step)
         defending = self.method.attacks and step >= training.warmup
         if defending and (step - training.warmup) % training.refresh == 0:
             if step == training.warmup:
-                state = state._replace(lambda_sens=self._calibrate(state, self.functions))
+                unjudged = Best(state.operator, jnp.full((), jnp.inf), state.step)
+                state = state._replace(lambda_sens=self._calibrate(state, self.functions), best=unjudged)
             state = state._replace(cache=self._refresh(state, self.functions))
         return self._defend(state, stop) if defending else self._warm_up(state, self.functions, stop)
 
     def boundary(self, step: int) -> int:
         """The next step after `step` at which `advance` must hand back control."""
         training = self.config.training
-        if not self.method.attacks:
-            return training.steps
         if step < training.warmup:
             return min(training.warmup, training.steps)
+        if not self.method.attacks:
+            return training.steps
         return min(step + training.refresh - (step - training.warmup) % training.refresh, training.steps)
+
+    def validate(self, state: TrainState) -> tuple[TrainState, Validation]:
+        """The losses on the held-out functions; the state remembers its parameters if they are the best so far."""
+        found = self._validate(state, self.held_out)
+        defended = self.method.attacks and int(state.step) > self.config.training.warmup
+        found = found._replace(selected=found.attacked if defended else found.clean)
+        if found.selected < state.best.loss:
+            state = state._replace(best=Best(state.operator, found.selected, state.step))
+        return state, found
+
+    @partial(jax.jit, static_argnums=0)
+    def _validate(self, state: TrainState, inputs: Array) -> Validation:
+        residuals = residual_map(state.operator, self.problem)
+
+        def loss(a: Float[Array, "batch m"]) -> Float[Array, " batch"]:
+            return physics_loss(residuals(a), self.problem)
+
+        # The same start every time: of two states, the losses differ by the parameters alone.
+        attacked = self.attack(loss, inputs, key=streams(state.key).validation).inputs
+        clean = jnp.mean(loss(inputs))
+        return Validation(clean, jnp.mean(loss(attacked)), clean)
 
     @partial(jax.jit, static_argnums=0)
     def _warm_up(self, state: TrainState, functions: Array, stop: Int[Array, ""]) -> tuple[TrainState, Terms]:
-        """Clean steps, each on a fresh batch of the training functions."""
-        method = Clean()
-
-        def epoch(carry: tuple[TrainState, Terms]) -> tuple[TrainState, Terms]:
-            # Shuffling is a sort, too slow for every step.
-            state, total = carry
-            first = state.step - state.step % self._batches
-            deck = self._deck(state, functions, state.step // self._batches)
-
-            def batch(state: TrainState) -> Batch:
-                clean = deck[state.step - first]
-                return Batch(clean, clean)
-
-            return self._repeat(method, batch, state, total, jnp.minimum(stop, first + self._batches))
-
-        def unfinished(carry: tuple[TrainState, Terms]) -> Bool[Array, ""]:
-            return carry[0].step < stop
-
-        start = state.step
-        state, total = jax.lax.while_loop(unfinished, epoch, (state, self._nothing(method, state)))
-        return state, _mean(total, stop - start)
+        """Clean steps on batches of the training functions."""
+        return self._epochs(Clean(), state, Batch(functions, functions), stop)
 
     @partial(jax.jit, static_argnums=0)
     def _defend(self, state: TrainState, stop: Int[Array, ""]) -> tuple[TrainState, Terms]:
-        """Defence steps, all on the cached batch."""
-        start, nothing = state.step, self._nothing(self.method, state)
-        state, total = self._repeat(self.method, lambda state: state.cache, state, nothing, stop)
-        return state, _mean(total, stop - start)
+        """Defence steps on batches of the cache, which may be just one."""
+        return self._epochs(self.method, state, state.cache, stop)
 
     @partial(jax.jit, static_argnums=0)
     def _refresh(self, state: TrainState, functions: Array) -> Batch:
-        """A new attacked batch for the cache."""
-        return self._attacked(state, functions, jnp.zeros((), int))
+        """New attacked inputs for the cache."""
+        if self.config.training.cache == "batch":
+            return self._attacked(state, self._deal(state, functions), jnp.zeros((), int))
+        # Batch by batch: as much memory as one.
+        decks = self._deck(state, functions, state.step // self._batches)
+        numbered = (decks, jnp.arange(len(decks)))
+        attacked = jax.lax.map(lambda deck: self._attacked(state, *deck), numbered)
+        return jax.tree.map(lambda leaf: leaf.reshape(-1, leaf.shape[-1]), attacked)
 
     @partial(jax.jit, static_argnums=0)
     def _calibrate(self, state: TrainState, functions: Array) -> Float[Array, ""]:
@@ -114,12 +137,39 @@ class Program:
         residuals = residual_map(state.operator, self.problem)
 
         def measure(number: Int[Array, ""]) -> tuple[Array, Array]:
-            terms = self.method.terms(residuals, self.problem, self._attacked(state, functions, number), jnp.zeros(()))
+            batch = self._attacked(state, self._deal(state, functions, number), number)
+            terms = self.method.terms(residuals, self.problem, batch, jnp.zeros(()))
             return terms.loss, terms.sensitivity
 
         # Number 0 at this step is the first cached batch itself.
         physics, sensitivity = jax.lax.map(measure, jnp.arange(self.config.method.calibration_batches))
         return self.method.calibrate(jnp.mean(physics), jnp.mean(sensitivity))
+
+    def _epochs(
+        self, method: AbstractMethod, state: TrainState, pool: Batch, stop: Int[Array, ""]
+    ) -> tuple[TrainState, Terms]:
+        """Steps up to `stop` on batches of the `pool`, dealt out in a new order each epoch, and their mean terms."""
+        length = len(pool.clean) // self.config.training.batch
+
+        def epoch(carry: tuple[TrainState, Terms]) -> tuple[TrainState, Terms]:
+            # Shuffling is a sort, too slow for every step.
+            state, total = carry
+            first = state.step - state.step % length
+            decks = Batch(*(self._deck(state, inputs, state.step // length) for inputs in pool))
+
+            def batch(state: TrainState) -> Batch:
+                return Batch(*(deck[state.step - first] for deck in decks))
+
+            # A pool of one batch is the same in every epoch.
+            last = stop if length == 1 else jnp.minimum(stop, first + length)
+            return self._repeat(method, batch if length > 1 else lambda state: pool, state, total, last)
+
+        def unfinished(carry: tuple[TrainState, Terms]) -> Bool[Array, ""]:
+            return carry[0].step < stop
+
+        start = state.step
+        state, total = jax.lax.while_loop(unfinished, epoch, (state, self._nothing(method, state)))
+        return state, jax.tree.map(lambda leaf: leaf / (stop - start), total)
 
     def _repeat(
         self,
@@ -156,7 +206,8 @@ class Program:
 
     def _nothing(self, method: AbstractMethod, state: TrainState) -> Terms:
         """The terms of no step."""
-        shapes = jax.eval_shape(partial(self._terms, method), state.operator, state.cache, state.lambda_sens)
+        batch = Batch(*(inputs[: self.config.training.batch] for inputs in state.cache))
+        shapes = jax.eval_shape(partial(self._terms, method), state.operator, batch, state.lambda_sens)
         return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
 
     def _deal(self, state: TrainState, functions: Array, ahead: Int[Array, ""] | int = 0) -> Float[Array, "batch m"]:
@@ -180,16 +231,14 @@ class Program:
         """How many of them an epoch has."""
         return self.config.training.functions // self.config.training.batch
 
-    def _attacked(self, state: TrainState, functions: Array, ahead: Int[Array, ""]) -> Batch:
-        """A batch and its physics attack (eq:training-attack). The trunk is evaluated once: parameters are frozen."""
-        clean = self._deal(state, functions, ahead)
+    def _attacked(self, state: TrainState, clean: Float[Array, "batch m"], number: Int[Array, ""]) -> Batch:
+        """A batch and its physics attack (eq:training-attack). The trunk is evaluated once: parameters are frozen.
+
+        `number` tells the batches of one step apart.
+        """
         residuals = residual_map(state.operator, self.problem)
-        key = jax.random.fold_in(jax.random.fold_in(streams(state.key).attacks, state.step), ahead)
+        key = jax.random.fold_in(jax.random.fold_in(streams(state.key).attacks, state.step), number)
         return Batch(clean, self.attack(lambda a: physics_loss(residuals(a), self.problem), clean, key=key).inputs)
-
-
-def _mean(total: Terms, steps: Int[Array, ""]) -> Terms:
-    return jax.tree.map(lambda leaf: leaf / steps, total)
 
 
 def make_method(config: Config) -> AbstractMethod:

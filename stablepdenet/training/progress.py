@@ -37,7 +37,7 @@ class ProgressReport:
             self.bar.start()
 
     def __call__(self, row: Row) -> None:
-        step, now = int(row["step"]), time.monotonic()
+        step, now = int(row["step"] or 0), time.monotonic()
         if self.first is None:
             # The first chunk compiles: the rate is measured from its end.
             self.first, self.began = step, now

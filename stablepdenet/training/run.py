@@ -20,7 +20,8 @@ from stablepdenet.errors import CheckpointError, ConfigError, StorageError
 from stablepdenet.training import checkpoint
 from stablepdenet.training.state import TrainState
 
-Row = dict[str, float]
+# What was not measured at a step is None, an empty cell of the log.
+Row = dict[str, float | None]
 
 
 @final

@@ -12,8 +12,17 @@ from stablepdenet.methods import Batch
 from stablepdenet.operators import AbstractOperator
 
 
+class Best(NamedTuple):
+    """The parameters with the smallest validation loss so far, that loss, and the step they are from."""
+
+    operator: AbstractOperator
+    loss: Float[Array, ""]
+    step: Int[Array, ""]
+
+
 class TrainState(NamedTuple):
-    """State in, state out: parameters, optimiser, the cached attack, lambda_sens, the step count and the seed's key.
+    """State in, state out: parameters, optimiser, the cached attacks, lambda_sens, the step count, the seed's key, and
+    the best parameters so far.
 
     Every random number is a function of (key, step), so a state that was stored and read back continues bit for bit.
     """
@@ -24,6 +33,7 @@ class TrainState(NamedTuple):
     lambda_sens: Float[Array, ""]
     step: Int[Array, ""]
     key: PRNGKeyArray
+    best: Best
 
 
 class Keys(NamedTuple):
@@ -34,6 +44,7 @@ class Keys(NamedTuple):
     batches: PRNGKeyArray
     attacks: PRNGKeyArray
     evaluation: PRNGKeyArray
+    validation: PRNGKeyArray
 
 
 @jax.jit
