@@ -28,11 +28,12 @@ def _choice(default: str, *options: str) -> Any:
 
 @dataclass(frozen=True)
 class OperatorConfig:
-    """The networks: 4 weight matrices of width 128 in branch and trunk."""
+    """The networks: 4 weight matrices of width 128 in branch and trunk; `embedding` is what the trunk sees."""
 
     kind: str = _choice("deeponet", "deeponet", "modified")
     width: int = _number(128, low=1)
     depth: int = _number(4, low=2)
+    embedding: str = _choice("coordinates", "coordinates", "periodic")
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,8 @@ def override(config: Config, changes: Mapping[str, Any]) -> Config:
         )
     if result.method.name != "pi" and not result.attack.steps and not result.attack.random_start:
         raise ConfigError("attack.steps = 0 with attack.random_start = false is no attack: raise attack.steps.")
+    if result.operator.kind == "modified" and result.operator.embedding != "coordinates":
+        raise ConfigError("operator.embedding is the deeponet's: with operator.kind = modified it must be coordinates.")
     if training.batch > training.functions:
         raise ConfigError(
             f"training.batch = {training.batch} is larger than training.functions = {training.functions}: lower "

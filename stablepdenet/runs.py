@@ -28,6 +28,7 @@ def configure(problem: Problem, changes: Mapping[str, Any] | None = None) -> Con
         "attack.steps": problem.attack.steps,
         "attack.step_size": problem.attack.step_size,
         "attack.random_start": problem.attack.random_start,
+        "operator.embedding": problem.embedding,
         "training.functions": problem.functions,
         "training.batch": problem.batch,
     }

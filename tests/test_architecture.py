@@ -33,6 +33,7 @@ STAGES = [
     "report",
     "reading",
     "runs",
+    "campaign",
     "doctor",
     "demo",
     "cli",

@@ -11,6 +11,7 @@ from stablepdenet.operators.base import (
     Query,
 )
 from stablepdenet.operators.deeponet import DeepONet
+from stablepdenet.operators.embeddings import EMBEDDINGS, PLAIN
 from stablepdenet.operators.foreign import Capabilities, ModuleOperator, as_operator, capabilities
 from stablepdenet.operators.host import HostOperator
 from stablepdenet.operators.jets import SUM, Derivative
@@ -20,7 +21,9 @@ from stablepdenet.operators.pytorch import TorchOperator
 OPERATORS: dict[str, Callable[..., AbstractOperator]] = {"deeponet": DeepONet, "modified": ModifiedDeepONet}
 
 __all__ = [
+    "EMBEDDINGS",
     "OPERATORS",
+    "PLAIN",
     "SUM",
     "AbstractBasisOperator",
     "AbstractOperator",

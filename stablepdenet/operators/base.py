@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from stablepdenet.operators.jets import SUM, Combination, Derivative
+from stablepdenet.operators.jets import SUM, Combination, Derivative, nested_derivatives
 
 # Blocks differ in their number of points, so lists of these do not share it.
 Fields = dict[Derivative, Float[Array, "batch _"]]
@@ -54,7 +55,15 @@ class AbstractOperator(eqx.Module):
 
         This fallback uses nested forward mode and fits any operator; one with more structure does better.
         """
-        return lambda a: [query.answer(_nested_forward_mode(self, a, query)) for query in queries]
+
+        def evaluate(a: Float[Array, "batch m"]) -> list[Fields]:
+            points = [jnp.asarray(query.points) for query in queries]
+            return [
+                query.answer(nested_derivatives(partial(self, a), where, query.words))
+                for query, where in zip(queries, points, strict=True)
+            ]
+
+        return evaluate
 
     def derivatives(
         self, a: Float[Array, "batch m"], points: Float[Array, "n dim"], wanted: Sequence[Derivative]
@@ -100,24 +109,3 @@ class FunctionOperator(AbstractOperator):
 
     def __call__(self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]) -> Float[Array, "batch n"]:
         return jnp.asarray(self.function(a, points))
-
-
-def _nested_forward_mode(operator: AbstractOperator, a: Float[Array, "batch m"], query: Query) -> Fields:
-    """Derivatives by one jax.jvp per order. u at a point depends on that point alone, so one tangent serves all
-    points."""
-
-    def along(coordinate: int, function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-        def derivative(points: Array) -> Array:
-            tangent = jnp.zeros_like(points).at[:, coordinate].set(1.0)
-            return jax.jvp(function, (points,), (tangent,))[1]
-
-        return derivative
-
-    fields = {}
-    points = jnp.asarray(query.points)
-    for word in query.words:
-        function: Callable[[Array], Array] = lambda points: operator(a, points)  # noqa: E731
-        for coordinate in word:
-            function = along(coordinate, function)
-        fields[word] = function(points)
-    return fields

@@ -10,7 +10,7 @@ then costs three entries a layer instead of four.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import combinations
 from typing import final
@@ -51,6 +51,14 @@ class Taylor:
         unit = jnp.eye(dimension, dtype=self.points.dtype)
         jet: Jet = {(): self.points, **{(i,): self._turn(unit[i : i + 1]) for i in range(dimension)}}
         return jet | _total({SUM: [c * jet[word] for word, c in self.coefficients.items() if len(word) == 1]})
+
+    def embed(self, function: Callable[[Float[Array, "n dim"]], Float[Array, "n features"]]) -> Jet:
+        """The jet of functions of the coordinates. They are few, so each derivative is taken for itself."""
+        words = tuple(dict.fromkeys((*self.needed, *self.coefficients)))
+        found = nested_derivatives(function, self._turn(self.points), words)
+        jet = {word: self._turn(entry) for word, entry in found.items()}
+        shares = [c * jet[word] for word, c in self.coefficients.items() if word]
+        return {word: jet[word] for word in self.needed} | _total({SUM: shares})
 
     def linear(self, jet: Jet, weight: Float[Array, "fan_in fan_out"], bias: Float[Array, " fan_out"]) -> Jet:
         """The jet of z W + b: every entry passes through W, only the value meets b.
@@ -102,6 +110,28 @@ class Taylor:
 
     def _along_points(self, coefficient: float | Float[ndarray, " n"]) -> Float[Array, "_ _"]:
         return self._turn(jnp.reshape(jnp.asarray(coefficient, self.points.dtype), (-1, 1)))
+
+
+def nested_derivatives(
+    function: Callable[[Float[Array, "n dim"]], Array], points: Float[Array, "n dim"], words: Sequence[Derivative]
+) -> dict[Derivative, Array]:
+    """Derivatives in the coordinates by one jax.jvp per order. What `function` gives for a point must depend on that
+    point alone, so that one tangent serves all points."""
+
+    def along(coordinate: int, function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+        def derivative(points: Array) -> Array:
+            tangent = jnp.zeros_like(points).at[:, coordinate].set(1.0)
+            return jax.jvp(function, (points,), (tangent,))[1]
+
+        return derivative
+
+    found = {}
+    for word in words:
+        derivative = function
+        for coordinate in word:
+            derivative = along(coordinate, derivative)
+        found[word] = derivative(points)
+    return found
 
 
 def closure(wanted: Sequence[Derivative], combination: Combination) -> tuple[Derivative, ...]:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from stablepdenet.errors import ConfigError
-from stablepdenet.operators.jets import Combination, Derivative, Jet, Taylor
+from stablepdenet.operators.jets import Jet, Taylor
 
 
 class Dense(eqx.Module):
@@ -44,11 +44,8 @@ class MLP(eqx.Module):
             x = jnp.tanh(layer(x))
         return self.layers[-1](x)
 
-    def hidden_jet(self, points: Float[Array, "n dim"], wanted: Sequence[Derivative], combination: Combination) -> Jet:
-        """The derivatives `wanted` of the last hidden layer (features x points) in the coordinates by one Taylor pass,
-        and a combination of others under `jets.SUM`."""
-        rules = Taylor(points, wanted, combination)
-        jet = rules.seed()
+    def hidden_jet(self, rules: Taylor, jet: Jet) -> Jet:
+        """The derivatives of the last hidden layer (features x points), from those of what the network sees."""
         for layer in self.layers[:-1]:
             jet = rules.tanh(rules.linear(jet, layer.weight, layer.bias))
         return rules.result(jet)

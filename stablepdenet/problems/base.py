@@ -17,7 +17,7 @@ from numpy import ndarray
 from stablepdenet import points as point_sets
 from stablepdenet.attacks import AbstractPGD
 from stablepdenet.errors import ConfigError
-from stablepdenet.operators import Derivative
+from stablepdenet.operators import EMBEDDINGS, PLAIN, Derivative
 from stablepdenet.problems.linear import Coefficient, is_linear_part, linear_part
 from stablepdenet.spaces import AbstractInput
 
@@ -93,7 +93,7 @@ class Problem:
     The input is a function of the first coordinate; it enters each block that asks for `a`, always at the perturbed
     value. The reference takes inputs to solutions on the tensor grid of `axes` (the first coordinate slowest), in
     float64. `unseen` names inputs that the function space does not hold, for the audit; `fronts` says that the steepest
-    gradient in x at the last time is worth following.
+    gradient in x at the last time is worth following; `embedding` names what a trunk should see of the points.
     """
 
     name: str
@@ -109,6 +109,7 @@ class Problem:
     tests: int = 2000
     unseen: Mapping[str, Float[ndarray, "_ m"]] = field(default_factory=dict)
     fronts: bool = False
+    embedding: str = PLAIN
 
     def __post_init__(self) -> None:
         names = [block.name for block in self.blocks]
@@ -124,6 +125,8 @@ class Problem:
                 )
         if self.fronts and len(self.axes) != 2:
             raise ConfigError(f"Problem '{self.name}': fronts are followed in (x, t), so there must be two axes.")
+        if self.embedding not in EMBEDDINGS:
+            raise ConfigError(f"Problem '{self.name}': embedding must be one of {', '.join(EMBEDDINGS)}.")
         for block in self.blocks:
             block.wanted(self.coordinates)
             if not block.weight > 0:

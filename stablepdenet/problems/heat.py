@@ -10,7 +10,9 @@ from stablepdenet.solvers.heat import response_matrix
 from stablepdenet.spaces import GaussianField, SensorInput
 
 
-def heat(*, alpha: float = 0.01, sensors: int = 101, interior: int = 1000, sides: int = 40) -> Problem:
+def heat(
+    *, alpha: float = 0.01, sensors: int = 101, interior: int = 1000, sides: int = 40, initial_weight: float = 1.0
+) -> Problem:
     """u_t = alpha u_xx on (0, 1) x (0, 1], u = 0 at the ends, u(x, 0) = a(x) (eq:heat_initial).
 
     The random initial values do not vanish at the ends, so u jumps in the corners (0, 0) and (1, 0). Convention for the
@@ -26,7 +28,7 @@ def heat(*, alpha: float = 0.01, sensors: int = 101, interior: int = 1000, sides
             Block("pde", points.hammersley(interior, [(0, 1), (0, 1)]), lambda u_t, u_xx: u_t - alpha * u_xx),
             Block("bc", points.boundary(times=points.hammersley(sides // 2)[:, 0]), lambda u: u),
             # At the sensors, where the piecewise-linear input is the sampled one itself.
-            Block("ic", points.initial(x), lambda u, a: u - a),
+            Block("ic", points.initial(x), lambda u, a: u - a, weight=initial_weight),
         ),
         attack=PGDLinf(eps=0.05),
         reference=LinearReference(lambda axes: response_matrix(x, points.grid(*axes), alpha), axes),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from stablepdenet.config import Config
 from stablepdenet.methods import METHODS, AbstractMethod, Batch, Clean, Stable, Terms
-from stablepdenet.operators import OPERATORS, AbstractOperator
+from stablepdenet.operators import OPERATORS, PLAIN, AbstractOperator
 from stablepdenet.physics import physics_loss, residual_map
 from stablepdenet.problems import Problem
 from stablepdenet.training.state import Best, TrainState, streams
@@ -249,5 +249,8 @@ def make_method(config: Config) -> AbstractMethod:
 
 def make_operator(problem: Problem, config: Config, *, key: PRNGKeyArray) -> AbstractOperator:
     """The untrained operator that the configuration names."""
-    sizes = {"width": config.operator.width, "depth": config.operator.depth}
-    return OPERATORS[config.operator.kind](problem.input.size, len(problem.coordinates), **sizes, key=key)
+    chosen = config.operator
+    options: dict[str, Any] = {"width": chosen.width, "depth": chosen.depth}
+    if chosen.embedding != PLAIN:
+        options["embedding"] = chosen.embedding
+    return OPERATORS[chosen.kind](problem.input.size, len(problem.coordinates), **options, key=key)

@@ -1,0 +1,42 @@
+"""A process of a campaign: `python -m stablepdenet.campaign.worker CORE JOB` does one job on one core.
+
+What is done goes to stdout, a line each: the stage, how far it is, and the training steps done in all.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def main(core: int, text: str) -> None:
+    """Pins the process before anything starts threads, then works; ends when its campaign has gone."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {core})
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
+    os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
+    from stablepdenet.campaign.job import run_job
+    from stablepdenet.campaign.plan import Job
+    from stablepdenet.compilation import keep_compiled
+    from stablepdenet.errors import UserError
+    from stablepdenet.signals import stop_requests
+
+    campaign = os.getppid()
+    keep_compiled()
+
+    def tell(stage: str, number: int, steps: int) -> None:
+        if os.getppid() != campaign:
+            sys.exit("The campaign has gone.")
+        print(stage, number, steps, flush=True)
+
+    try:
+        with stop_requests():
+            run_job(Job.load(text), tell)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2])
