@@ -33,7 +33,7 @@ class OperatorConfig:
     kind: str = _choice("deeponet", "deeponet", "modified")
     width: int = _number(128, low=1)
     depth: int = _number(4, low=2)
-    embedding: str = _choice("coordinates", "coordinates", "periodic")
+    embedding: str = _choice("coordinates", "coordinates", "periodic", "waves")
 
 
 @dataclass(frozen=True)

@@ -25,4 +25,13 @@ def periodic(points: Float[Array, "n dim"]) -> Float[Array, "n features"]:
 
 
 PLAIN = "coordinates"
-EMBEDDINGS: dict[str, Embedding] = {PLAIN: coordinates, "periodic": periodic}
+def waves(points: Float[Array, "n dim"]) -> Float[Array, "n features"]:
+    """cos and sin of n pi x, n = 1..10, then the other coordinates: all the waves of the Helmholtz sources.
+
+    A tanh network on x itself meets ten modes one after another, over more steps than the paper has.
+    """
+    phase = jnp.pi * points[:, :1] * jnp.arange(1, 11)
+    return jnp.concatenate([jnp.cos(phase), jnp.sin(phase), points[:, 1:]], axis=1)
+
+
+EMBEDDINGS: dict[str, Embedding] = {PLAIN: coordinates, "periodic": periodic, "waves": waves}
