@@ -10,7 +10,7 @@ from stablepdenet.config import Config
 from stablepdenet.evaluation import Case, Measurer, Row, audit
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.problems import Problem
-from stablepdenet.report.figures import perturbation_figure, save_figure
+from stablepdenet.report.figures import looks_of, perturbation_figure, save_figure
 from stablepdenet.training.run import storage, write_json
 
 
@@ -38,5 +38,7 @@ def _figure(operators: dict[str, AbstractOperator], problem: Problem, case: Case
             name: {method: measurer.solve(operator, a)[0] for method, operator in operators.items()}
             for name, a in settings.items()
         },
+        looks=looks_of(operators),
         input_label="source $f(x)$",
+        base="clean",
     )

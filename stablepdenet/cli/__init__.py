@@ -15,7 +15,7 @@ import typer
 from stablepdenet import __version__
 
 # Importing a module registers its commands, in the order of the help page.
-from stablepdenet.cli import inspecting, measuring, reproducing, training  # noqa: F401
+from stablepdenet.cli import inspecting, measuring, reporting, reproducing, training  # noqa: F401
 from stablepdenet.cli.base import app
 from stablepdenet.compilation import keep_compiled
 from stablepdenet.errors import StorageError, UserError

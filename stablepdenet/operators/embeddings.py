@@ -25,6 +25,8 @@ def periodic(points: Float[Array, "n dim"]) -> Float[Array, "n features"]:
 
 
 PLAIN = "coordinates"
+
+
 def waves(points: Float[Array, "n dim"]) -> Float[Array, "n features"]:
     """cos and sin of n pi x, n = 1..10, then the other coordinates: all the waves of the Helmholtz sources.
 

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from stablepdenet.methods import TITLES
 from stablepdenet.report import paper
+from stablepdenet.report.names import method_title
 
 Row = Mapping[str, Any]
 
@@ -31,13 +31,14 @@ def print_errors(rows: Sequence[Row], title: str, *, beside_paper: bool = False)
     """Pooled relative L2 errors: a line for each attack and setting, a column for each method."""
     errors = [row for row in rows if row["metric"] == "relative_l2"]
     methods = _unique(row["method"] for row in errors)
-    table = Table("attack", "setting", *(escape(title_of(method)) for method in methods), title=escape(title))
+    table = Table("attack", "setting", *(escape(method_title(method)) for method in methods), title=escape(title))
     for method in methods if beside_paper else ():
-        table.add_column(escape(f"paper's {title_of(method)}"))
+        table.add_column(escape(f"paper's {method_title(method)}"))
     for attack, setting in _unique((row["attack"], row["setting"]) for row in errors):
         cells = [_cell(errors, method=method, attack=attack, setting=setting) for method in methods]
         if beside_paper:
-            cells += [_number(paper.relative_l2(errors[0]["problem"], method, setting)) for method in methods]
+            place = attack, setting, "relative_l2"
+            cells += [_number(paper.printed(errors[0]["problem"], method, *place)) for method in methods]
         table.add_row(escape(attack), setting, *cells)
     _show(table)
 
@@ -54,11 +55,6 @@ def print_audit(rows: Sequence[Row], title: str, settings: Sequence[str]) -> Non
             _print_lines([row for row in rows if row["metric"] in columns], columns, f"{title}: {name}")
 
 
-def title_of(method: str) -> str:
-    """A method's name as the paper writes it; a foreign one keeps its own."""
-    return TITLES.get(method, method)
-
-
 def _print_lines(rows: Sequence[Row], columns: Sequence[str], title: str) -> None:
     """A line for each method, attack and setting; a column for each metric that any of them has."""
     if not rows:
@@ -67,7 +63,7 @@ def _print_lines(rows: Sequence[Row], columns: Sequence[str], title: str) -> Non
     for method, attack, setting in _unique((row["method"], row["attack"], row["setting"]) for row in rows):
         place = {"method": method, "attack": attack, "setting": setting}
         table.add_row(
-            escape(title_of(method)),
+            escape(method_title(method)),
             escape(attack),
             setting,
             *(_cell(rows, metric=metric, **place) for metric in columns),
