@@ -5,7 +5,7 @@ PEERS := .venv-peers
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint bench bench-accuracy bench-layouts bench-steps bench-profile bench-growth bench-serving bench-startup clean
+.PHONY: demo test lint bench bench-accuracy bench-layouts bench-steps bench-profile bench-growth bench-serving bench-startup zoo clean
 
 demo: $(VENV)/installed
 	$(BIN)/stablepdenet demo --out runs/demo
@@ -34,6 +34,11 @@ bench-steps bench-growth bench-serving bench-startup: bench-%: $(VENV)/installed
 
 bench-profile: $(VENV)/installed
 	$(BIN)/python benchmarks/profile_step.py --out runs/bench
+
+# Seed 0's operators of the campaign in results/ become the package's model zoo.
+zoo:
+	mkdir -p stablepdenet/data/zoo
+	cp results/models/paper/*.safetensors stablepdenet/data/zoo/
 
 clean:
 	rm -rf $(VENV) $(PEERS) build *.egg-info

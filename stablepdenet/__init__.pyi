@@ -33,5 +33,6 @@ from .spaces import SineSeries as SineSeries
 from .training import train as train
 from .training import train_in as train_in
 from .training import train_suite as train_suite
+from .zoo import load_model as load_model
 
 __version__: str

@@ -2,6 +2,8 @@
 
 RESULTS/paper/heat/seed-0.json          rows of the audit, settings, training curves, versions
 RESULTS/paper/heat/seed-0.safetensors   what the figures show: one test input, its solutions and predictions
+RESULTS/models/paper/heat-stable.safetensors   seed 0's trained operators (see `zoo`)
+RESULTS/runs/                           trainings
 """
 
 from __future__ import annotations

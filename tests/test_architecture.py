@@ -33,6 +33,7 @@ STAGES = [
     "report",
     "reading",
     "runs",
+    "zoo",
     "campaign",
     "doctor",
     "demo",

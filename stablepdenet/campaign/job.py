@@ -21,12 +21,13 @@ from stablepdenet.results import Fields, Result, save_result
 from stablepdenet.runs import label, resolve, start
 from stablepdenet.training import Report
 from stablepdenet.training.run import Row, storage
+from stablepdenet.zoo import write_model
 
 # Searches for the worst case take long: they are made on so many inputs at most.
 FEW = 200
 # Rows of the parameters after the last step stand beside those of the best ones.
 LAST = "-last"
-# Only this seed's solutions are kept for the figures: they are thousand times the size of its rows.
+# Only this seed's solutions are kept for the figures, and its models for the zoo: they are large.
 PICTURED = 0
 PACKAGES = ("stablepdenet", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy")
 
@@ -59,6 +60,10 @@ def run_job(job: Job, tell: Tell) -> None:
         last = {name: state.operator for name, state in states.items()}
         best = {name: state.best.operator for name, state in states.items()}
         _measure(job, job.recipe + LAST, last, problem, config, tell, searched=("lipschitz",))
+        if job.seed == PICTURED:
+            for name, operator in best.items():
+                path = Path(job.out) / "models" / job.recipe / f"{job.problem}-{name}.safetensors"
+                write_model(operator, override(config, {"method.name": name}), path)
         searched, pictured = BUDGETS[job.budget].searched, job.seed == PICTURED
         _measure(job, job.recipe, best, problem, config, tell, searched=searched, pictured=pictured)
 

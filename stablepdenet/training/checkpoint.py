@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,7 @@ from stablepdenet.errors import CheckpointError
 from stablepdenet.training.state import TrainState
 
 FORMAT = "stablepdenet-checkpoint-1"
+Tree = TypeVar("Tree")
 
 
 def save(parent: Path, state: TrainState, config: dict[str, Any], *, keep: int) -> Path:
@@ -34,7 +35,7 @@ def save(parent: Path, state: TrainState, config: dict[str, Any], *, keep: int) 
     for stale in parent.glob(".draft-*"):
         shutil.rmtree(stale, ignore_errors=True)
     draft.mkdir(parents=True)
-    weights = safetensors.numpy.save(_to_arrays(state))
+    weights = safetensors.numpy.save(to_arrays(state._replace(key=jax.random.key_data(state.key))))
     manifest = {
         "format": FORMAT,
         "step": step,
@@ -81,15 +82,9 @@ def load(folder: Path, template: TrainState, config: dict[str, Any]) -> TrainSta
         raise CheckpointError(
             f"Checkpoint '{folder}' cannot be read ({type(error).__name__}): delete that folder."
         ) from None
-    expected = _to_arrays(template)
-    for name in sorted(expected.keys() | arrays.keys()):
-        want, got = expected.get(name), arrays.get(name)
-        if want is None or got is None or want.shape != got.shape or want.dtype != got.dtype:
-            raise CheckpointError(
-                f"Checkpoint '{folder}' does not belong to this configuration: '{name}' is {_describe(got)}, "
-                f"expected {_describe(want)}."
-            )
-    return _from_arrays(arrays, template)
+    bare = template._replace(key=jax.random.key_data(template.key))
+    state = from_arrays(arrays, bare, f"Checkpoint '{folder}'")
+    return state._replace(key=jax.random.wrap_key_data(state.key))
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
@@ -105,20 +100,26 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def _to_arrays(state: TrainState) -> dict[str, ndarray]:
-    """Named arrays of all leaves, e.g. `operator.branch.layers[0].weight`; the random key as its raw words."""
-    leaves = jax.tree_util.tree_leaves_with_path(state._replace(key=jax.random.key_data(state.key)))
+def to_arrays(tree: Any) -> dict[str, ndarray]:
+    """Named arrays of all leaves, e.g. `operator.branch.layers[0].weight`."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
     # C order: safetensors stores the bytes as they lie.
     return {
         jax.tree_util.keystr(path).lstrip("."): np.ascontiguousarray(leaf).reshape(leaf.shape) for path, leaf in leaves
     }
 
 
-def _from_arrays(arrays: dict[str, ndarray], template: TrainState) -> TrainState:
-    structure = jax.tree.structure(template._replace(key=jax.random.key_data(template.key)))
-    names = _to_arrays(template).keys()
-    state = jax.tree.unflatten(structure, [jnp.asarray(arrays[name]) for name in names])
-    return state._replace(key=jax.random.wrap_key_data(state.key))
+def from_arrays(arrays: dict[str, ndarray], template: Tree, source: str) -> Tree:
+    """A tree like `template` with these leaves; names, shapes and types must be the template's."""
+    expected = to_arrays(template)
+    for name in sorted(expected.keys() | arrays.keys()):
+        want, got = expected.get(name), arrays.get(name)
+        if want is None or got is None or want.shape != got.shape or want.dtype != got.dtype:
+            raise CheckpointError(
+                f"{source} does not belong to this configuration: '{name}' is {_describe(got)}, "
+                f"expected {_describe(want)}."
+            )
+    return jax.tree.unflatten(jax.tree.structure(template), [jnp.asarray(arrays[name]) for name in expected])
 
 
 def write_synced(path: Path, data: bytes) -> None:
