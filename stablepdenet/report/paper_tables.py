@@ -9,6 +9,7 @@ from typing import NamedTuple
 from stablepdenet.evaluation.session import EXACT
 from stablepdenet.report import names
 from stablepdenet.report.cells import Cell, Table, as_printed, quotient, spread, text_table
+from stablepdenet.report.ordering import paired_table
 from stablepdenet.report.summary import Mean, Summary
 from stablepdenet.report.tables import CONSTANTS, GAINS
 from stablepdenet.results import Result
@@ -43,6 +44,7 @@ def tables_of(recipe: str, summary: Summary, results: Sequence[Result]) -> dict[
         "Relative L² error": [_errors(own, name, "relative L² error") for name in problems],
         "Response gains": [_gains(own, name, "response gains") for name in problems],
         "Local Lipschitz constants": [_lipschitz(own, problems)],
+        "What the sensitivity term gains": [paired_table(own, recipe, name) for name in problems],
         **{kind: [make(own, name, kind[0].lower() + kind[1:]) for name in problems] for kind, make in beyond.items()},
     }
     filled = {kind: [table for table in tables if table.rows] for kind, tables in found.items()}
