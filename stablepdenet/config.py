@@ -60,14 +60,14 @@ class MethodConfig:
 class TrainingConfig:
     """Algorithm 2: `warmup` = j0, `refresh` = M; Adam with a constant rate.
 
-    `cache` says what a refresh attacks: one `batch`, reused for M steps, or the whole training `set`, from which each
-    step draws its batch. Every `validate_every` steps the loss on `validation` functions of their own is taken.
+    `cache` says what a refresh attacks: the whole training `set`, from which each step draws its batch, or one `batch`,
+    reused for M steps. Every `validate_every` steps the loss on `validation` functions of their own is taken.
     """
 
     steps: int = _number(50_000, low=1)
     warmup: int = _number(5_000, low=0)
     refresh: int = _number(1_000, low=1)
-    cache: str = _choice("batch", "batch", "set")
+    cache: str = _choice("set", "batch", "set")
     functions: int = _number(1_000, low=1)
     batch: int = _number(100, low=1)
     learning_rate: float = _number(5e-4, low=0.0, exclusive=True)

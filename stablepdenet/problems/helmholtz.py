@@ -37,4 +37,5 @@ def helmholtz(
         reference=LinearReference(lambda axes: response_matrix(kappa, modes, *axes), axes),
         axes=axes,
         batch=50,
+        embedding="waves",
     )
