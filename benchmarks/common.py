@@ -20,6 +20,8 @@ ONE_THREAD = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
     "JAX_PLATFORMS": "cpu",
 }
+# What is timed: networks on the coordinates themselves, as every peer has them, and attacks on one batch.
+TIMED = {"operator.embedding": "coordinates", "training.cache": "batch"}
 
 
 def pin():

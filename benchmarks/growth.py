@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from common import pin, quartiles, save, seconds, stop_in_time
+from common import TIMED, pin, quartiles, save, seconds, stop_in_time
 from peers.worker import peak_bytes
 
 SIZES = {
@@ -95,7 +95,7 @@ def compiled(sweep, size):
     from stablepdenet.training import Program
 
     problem, changes = task(sweep, size)
-    program = Program(problem, configure(problem, changes))
+    program = Program(problem, configure(problem, TIMED | changes))
     functions, state = program.functions, program.initial()
     if sweep == "iterations":
         refresh = Program._refresh.lower(program, state, functions).compile()

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from common import pin, save, seconds
+from common import TIMED, pin, save, seconds
 
 pin()  # before jax starts its threads
 
@@ -72,7 +72,7 @@ def profiled(function, folder):
 def measure(name, steps):
     """ms of a step by kind, and of the same step without a profiler."""
     problem = make_problem(name)
-    program = Program(problem, configure(problem, {"method.name": "pi"}))
+    program = Program(problem, configure(problem, TIMED | {"method.name": "pi"}))
     functions, state = program.functions, program.initial()
 
     def run(n=steps):

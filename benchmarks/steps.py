@@ -13,7 +13,7 @@ import statistics
 import sys
 from pathlib import Path
 
-from common import pin, save, seconds
+from common import TIMED, pin, save, seconds
 
 pin()  # before jax starts its threads
 
@@ -30,7 +30,7 @@ BARS = {"products": 1.6, "stable": 1.5, "refresh": 12.0}
 def measure(name, rounds, budget):
     """Medians over rounds of the ratios, each taken within its round."""
     problem = make_problem(name)
-    program = Program(problem, configure(problem, {"method.name": "stable"}))
+    program = Program(problem, configure(problem, TIMED | {"method.name": "stable"}))
     functions, state = program.functions, program.initial()
     products = products_alone(step_products(problem, state.operator, functions[: problem.batch]))
     state = state._replace(cache=program._refresh(state, functions), lambda_sens=jnp.asarray(1e-3))

@@ -5,6 +5,7 @@ import json
 import jax
 import jax.numpy as jnp
 import numpy as np
+from common import TIMED
 from products import step_products
 
 from stablepdenet.attacks import PeriodicEndpoints, PGDLinf
@@ -20,7 +21,8 @@ LAMBDA = 1e-3
 def program_of(name, kind):
     """The training whose steps are timed. Refreshing belongs to the stable method."""
     problem = make_problem(name)
-    return Program(problem, configure(problem, {"method.name": "pi" if kind in ("pi", "limit") else "stable"}))
+    method = {"method.name": "pi" if kind in ("pi", "limit") else "stable"}
+    return Program(problem, configure(problem, TIMED | method))
 
 
 def export(name, path):
