@@ -60,7 +60,7 @@ def main(steps: int = 10_000) -> dict[str, float]:
     config = sp.configure(advection_diffusion, changes)
     state = sp.train(advection_diffusion, config, report=lambda row: row["step"] % 1000 or print(row))
     eps = [advection_diffusion.attack.eps]
-    audit = sp.audit({"stable": state.operator}, advection_diffusion, parts=["errors"], tests=None, eps=eps)
+    audit = sp.audit({"stable": state.trained}, advection_diffusion, parts=["errors"], tests=None, eps=eps)
     return {str(row["attack"]): float(row["value"]) for row in audit.rows if row["metric"] == "relative_l2"}
 
 

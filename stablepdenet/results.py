@@ -9,16 +9,20 @@ RESULTS/runs/                           trainings
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy import ndarray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from stablepdenet.errors import CheckpointError
-from stablepdenet.evaluation import Row
+from stablepdenet.evaluation import Audit, Measurer, Row
+from stablepdenet.operators import AbstractOperator
+from stablepdenet.problems import Problem
 from stablepdenet.training.checkpoint import write_synced
 from stablepdenet.training.run import read_json, storage, write_json
 
@@ -81,6 +85,22 @@ def load_fields(folder: Path, result: Result) -> Fields | None:
         return load(path.read_bytes())
     except (OSError, SafetensorError):
         raise CheckpointError(f"'{path}' cannot be read: delete it and run `stablepdenet reproduce` again.") from None
+
+
+def fields_of(operators: Mapping[str, AbstractOperator], problem: Problem, found: Audit) -> Fields:
+    """What the figures show of an audit of the part `errors`: the first test input, clean and under the common
+    perturbation, and the unseen ones, with their solutions. The names are those that `load_fields` tells."""
+    measurer, shape = Measurer(problem), tuple(map(len, problem.axes))
+    inputs = {case.setting: case.inputs[:1] for case in found.cases}
+    bases = [case.base for case in found.cases if case.base is not None]
+    inputs |= {"clean": bases[0][:1]} | {name: np.asarray(a, np.float32) for name, a in problem.unseen.items()}
+    fields = {f"axis.{i}": axis for i, axis in enumerate(problem.axes)}
+    for setting, a in inputs.items():
+        fields[f"input.{setting}"] = a[0] @ problem.input.matrix(problem.axes[0]).T
+        fields[f"reference.{setting}"] = problem.reference(a)[0].reshape(shape)
+        for name, operator in operators.items():
+            fields[f"{name}.{setting}"] = measurer.solve(operator, a)[0].reshape(shape)
+    return {name: np.ascontiguousarray(values, np.float32) for name, values in fields.items()}
 
 
 def _load(path: Path) -> Result:

@@ -127,7 +127,8 @@ def _inside(folder: Path) -> tuple[str, ...]:
 
 
 def load_operator(folder: Path | str, problem: Problem | None = None) -> tuple[Problem, AbstractOperator]:
-    """The problem and the newest trained operator of a run folder; give the `problem` if it is one of your own."""
+    """The problem and the trained operator of a run folder, the best so far by validation loss; give the `problem` if
+    it is one of your own."""
     folder = Path(folder)
     if (folder / SUITE).exists():
         raise CheckpointError(
@@ -138,4 +139,4 @@ def load_operator(folder: Path | str, problem: Problem | None = None) -> tuple[P
     state = run.latest(Program(problem, run.config).initial())
     if state is None:
         raise CheckpointError(f"'{folder}' has no checkpoint yet: continue it with `stablepdenet resume {folder}`.")
-    return problem, state.operator
+    return problem, state.trained

@@ -201,10 +201,17 @@ def test_all_methods_are_trained_resumed_and_kept_apart(tmp_path):
 
 
 def test_the_demo_prints_its_table_beside_the_papers(tmp_path):
-    result = stablepdenet("demo", "--steps", 20, "--out", tmp_path)
+    result = stablepdenet("demo", "poisson", "--out", tmp_path)
     assert result.returncode == 0, result.stderr
     assert all(number in result.stdout for number in ("0.01494", "7.908", "clean", "0.10", "StablePDENet"))
-    assert (tmp_path / "poisson.png").stat().st_size > 10_000
+    rows = json.loads((tmp_path / "errors.json").read_text())
+    assert [(r["attack"], r["setting"]) for r in rows[::3]] == [
+        ("none", "clean"),
+        ("common", "0.05"),
+        ("common", "0.10"),
+    ]
+    assert (tmp_path / "poisson.png").read_bytes().startswith(b"\x89PNG")
+    assert_refused(stablepdenet("demo", "wave", "--out", tmp_path), 2, "'wave'")
 
 
 def test_wrong_usage_is_one_sentence():

@@ -218,7 +218,7 @@ def test_a_run_of_an_own_problem_is_kept_and_loaded(tmp_path):
     config = configure(own, {**SMALL, "method.name": "pi"})
     state = train_in(tmp_path, own, config)
     _, operator = load_operator(tmp_path, own)
-    assert all(np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, (state.operator, operator)), strict=True))
+    assert all(np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, (state.trained, operator)), strict=True))
 
 
 def test_a_run_is_not_continued_with_other_physics_of_the_same_name(tmp_path):

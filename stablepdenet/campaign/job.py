@@ -8,16 +8,15 @@ import importlib.metadata
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 from filelock import FileLock
 
 from stablepdenet.campaign.plan import BUDGETS, Job, steps_of
 from stablepdenet.config import Config, override
-from stablepdenet.evaluation import Audit, Measurer, audit
+from stablepdenet.evaluation import audit
 from stablepdenet.methods import METHODS
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.problems import Problem
-from stablepdenet.results import Fields, Result, save_result
+from stablepdenet.results import Result, fields_of, save_result
 from stablepdenet.runs import label, resolve, start
 from stablepdenet.training import Report
 from stablepdenet.training.run import Row, storage
@@ -58,7 +57,7 @@ def run_job(job: Job, tell: Tell) -> None:
             return
         states = start(problem, config, job.runs, together=True, new_report=new_report)
         last = {name: state.operator for name, state in states.items()}
-        best = {name: state.best.operator for name, state in states.items()}
+        best = {name: state.trained for name, state in states.items()}
         _measure(job, job.recipe + LAST, last, problem, config, tell, searched=("lipschitz",))
         if job.seed == PICTURED:
             for name, operator in best.items():
@@ -99,7 +98,7 @@ def _measure(
         versions={name: importlib.metadata.version(name) for name in PACKAGES},
         notes=list(dict.fromkeys(whole.notes + sample.notes)),
     )
-    save_result(Path(job.out), result, _fields(operators, problem, whole) if pictured else None)
+    save_result(Path(job.out), result, fields_of(operators, problem, whole) if pictured else None)
 
 
 def read_log(path: Path) -> dict[str, list[float | None]]:
@@ -107,18 +106,3 @@ def read_log(path: Path) -> dict[str, list[float | None]]:
     with path.open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["validation_clean"]]
     return {name: [float(row[name]) if row[name] else None for row in rows] for name in rows[0]}
-
-
-def _fields(operators: dict[str, AbstractOperator], problem: Problem, found: Audit) -> Fields:
-    """The first test input, clean and under the common perturbation, and the unseen ones."""
-    measurer, shape = Measurer(problem), tuple(map(len, problem.axes))
-    inputs = {case.setting: case.inputs[:1] for case in found.cases}
-    bases = [case.base for case in found.cases if case.base is not None]
-    inputs |= {"clean": bases[0][:1]} | {name: np.asarray(a, np.float32) for name, a in problem.unseen.items()}
-    fields = {f"axis.{i}": axis for i, axis in enumerate(problem.axes)}
-    for setting, a in inputs.items():
-        fields[f"input.{setting}"] = a[0] @ problem.input.matrix(problem.axes[0]).T
-        fields[f"reference.{setting}"] = problem.reference(a)[0].reshape(shape)
-        for name, operator in operators.items():
-            fields[f"{name}.{setting}"] = measurer.solve(operator, a)[0].reshape(shape)
-    return {name: np.ascontiguousarray(values, np.float32) for name, values in fields.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
@@ -34,6 +35,11 @@ class TrainState(NamedTuple):
     step: Int[Array, ""]
     key: PRNGKeyArray
     best: Best
+
+    @property
+    def trained(self) -> AbstractOperator:
+        """The best parameters so far; before anything was validated, the newest."""
+        return self.best.operator if bool(self.best.loss < jnp.inf) else self.operator
 
 
 class Keys(NamedTuple):
