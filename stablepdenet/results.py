@@ -27,6 +27,8 @@ from stablepdenet.training.checkpoint import write_synced
 from stablepdenet.training.run import read_json, storage, write_json
 
 FORMAT = "stablepdenet-result-1"
+# Of a row; what else it says is the same in the whole file.
+COLUMNS = ("method", "setting", "attack", "metric", "value")
 Fields = dict[str, ndarray]
 
 
@@ -61,7 +63,8 @@ def save_result(folder: Path, result: Result, fields: Fields | None = None) -> N
         path.parent.mkdir(parents=True, exist_ok=True)
         if fields:
             write_synced(path.with_suffix(".safetensors"), save(fields))
-        write_json(path, {"format": FORMAT, **dataclasses.asdict(result)})
+        rows = [[row[name] for name in COLUMNS] for row in result.rows]
+        write_json(path, {"format": FORMAT, **dataclasses.asdict(result), "rows": rows}, indent=None)
 
 
 def load_results(folder: Path) -> list[Result]:
@@ -108,7 +111,9 @@ def _load(path: Path) -> Result:
     try:
         if stored.pop("format") != FORMAT:
             raise ValueError
-        return Result(**stored)
+        whole = {name: stored[name] for name in ("problem", "recipe", "seed")}
+        rows = [{**whole, **dict(zip(COLUMNS, row, strict=True))} for row in stored.pop("rows")]
+        return Result(**stored, rows=rows)
     except (AttributeError, KeyError, TypeError, ValueError):
         raise CheckpointError(
             f"'{path}' is not a result of this version: delete it and run `stablepdenet reproduce` again."

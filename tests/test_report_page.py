@@ -278,7 +278,7 @@ def test_methods_keep_their_look():
 def test_what_is_no_result_is_refused_in_one_sentence(folder, tmp_path):
     assert isinstance(report(tmp_path / "nothing").exception, CheckpointError)
     assert isinstance(report(folder, "--format", "pdf").exception, ConfigError)
-    bad = [{"metric": "relative_l2", "value": 1.0}]
+    bad = [row("poisson", "pi", 0, "none", "clean", "relative_l2", "much")]
     save_result(folder, result_of("poisson", 0, bad))
     assert "paper/poisson/seed-0.json" in str(report(folder, "--format", "md").exception)
     (folder / "paper" / "poisson" / "seed-0.json").write_text('{"format": "other"}')

@@ -111,10 +111,10 @@ def read_json(path: Path) -> Any:
         ) from None
 
 
-def write_json(path: Path, content: Any) -> None:
+def write_json(path: Path, content: Any, *, indent: int | None = 1) -> None:
     """Writes JSON in one piece: the old file or the new one is there, never half of it."""
     draft = path.with_suffix(".draft")
-    checkpoint.write_synced(draft, (json.dumps(content, indent=1) + "\n").encode())
+    checkpoint.write_synced(draft, (json.dumps(content, indent=indent) + "\n").encode())
     os.replace(draft, path)
 
 
