@@ -1,0 +1,127 @@
+"""Puts the campaign's results into README.md and docs/reproduction.md:
+
+    python benchmarks/reproduction.py
+
+A table stands between `<!-- name -->` and `<!-- end -->` and is made from the files in results/; the pictures go to
+docs/reproduction.
+"""
+
+import re
+import statistics
+from pathlib import Path
+
+from document import markdown
+
+from stablepdenet.methods import METHODS
+from stablepdenet.report import gallery, names
+from stablepdenet.report.cells import spread
+from stablepdenet.report.figures import looks_of, save_figure
+from stablepdenet.report.ordering import paired_table
+from stablepdenet.report.paper_tables import tables_of
+from stablepdenet.report.render import markdown_table
+from stablepdenet.report.summary import Place, summarise
+from stablepdenet.results import load_fields, load_results
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results"
+SETTINGS = (("none", "clean"), ("common", "0.05"), ("common", "0.10"))
+# The study's variations by name, in the order of its table; the first of a problem is what the campaign takes.
+BASE = "paper-quick"
+
+
+def errors(summary, results, recipe="paper"):
+    """The paper's error tables with ours beside them."""
+    return "\n\n".join(map(markdown_table, tables_of(recipe, summary, results)["Relative L² error"]))
+
+
+def constants(summary, results):
+    """The Lipschitz table."""
+    return "\n\n".join(map(markdown_table, tables_of("paper", summary, results)["Local Lipschitz constants"]))
+
+
+def gains(summary, results):
+    """The tables of response gains."""
+    return "\n\n".join(map(markdown_table, tables_of("paper", summary, results)["Response gains"]))
+
+
+def sensitivity(summary, results):
+    """What the sensitivity term brings, seed by seed."""
+    problems = names.problems_in_order({result.problem for result in results})
+    return "\n\n".join(markdown_table(paired_table(summary, "paper", name)) for name in problems)
+
+
+def headline(summary, results):
+    """Clean and attacked errors of all problems in one table, ours and the paper's."""
+    rows = []
+    for problem in names.problems_in_order({result.problem for result in results}):
+        for attack, setting in SETTINGS:
+            cells = []
+            for method in METHODS:
+                mean = summary[Place("paper", problem, method, attack, setting, "relative_l2")]
+                cells.append(f"{spread(mean.mean, mean.std)} ({mean.paper:.3g})")
+            title = names.problem_title(problem) if attack == "none" else ""
+            rows.append([title, "clean" if attack == "none" else f"ε = {setting}", *cells])
+    return markdown(["", "", *(names.method_title(method) for method in METHODS)], rows)
+
+
+def study(study_results):
+    """Each variation's validation losses and errors, mean over its seeds, at the reduced budget."""
+    rows = []
+    for problem in names.problems_in_order({result.problem for result in study_results}):
+        variants = sorted({r.recipe for r in study_results if r.problem == problem and not r.recipe.endswith("-last")})
+        for recipe in sorted(variants, key=lambda recipe: (recipe != BASE, recipe)):
+            own = [r for r in study_results if (r.problem, r.recipe) == (problem, recipe)]
+            change = recipe.removeprefix(BASE).strip("[]").replace(",", ", ") or "as in the campaign"
+            losses = [
+                statistics.fmean(min(result.curves[method][f"validation_{kind}"]) for result in own)
+                for method, kind in (("pi", "clean"), ("adv", "attacked"), ("stable", "attacked"))
+            ]
+            cells = [f"{loss:.2g}" for loss in losses]
+            summary = summarise(own)
+            for method in ("adv", "stable"):
+                places = [Place(recipe, problem, method, *case, "relative_l2") for case in SETTINGS]
+                cells.append(" / ".join(f"{summary[place].mean:.3f}" for place in places))
+            rows.append([names.problem_title(problem), change, str(len(own)), *cells])
+    header = ["problem", "changed", "seeds", "validation loss PI, clean", "AdvPI, attacked", "StablePDENet, attacked"]
+    return markdown([*header, "errors AdvPI", "errors StablePDENet"], rows)
+
+
+def tables():
+    """All tables by name."""
+    results = load_results(RESULTS)
+    summary = summarise(results)
+    return {
+        "headline": headline(summary, results),
+        "errors": errors(summary, results),
+        "errors-last": errors(summary, results, "paper-last"),
+        "lipschitz": constants(summary, results),
+        "gains": gains(summary, results),
+        "sensitivity": sensitivity(summary, results),
+        "study": study(load_results(RESULTS / "study")),
+    }
+
+
+def filled(text, made):
+    """A page with the tables it has a place for made anew."""
+    for name, table in made.items():
+        pattern = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
+        text = pattern.sub(lambda found, table=table: found[1] + table + found[2], text)
+    return text
+
+
+def main():
+    made = tables()
+    for page in (ROOT / "README.md", ROOT / "docs" / "reproduction.md"):
+        page.write_text(filled(page.read_text(encoding="utf-8"), made), encoding="utf-8")
+    pictures = ROOT / "docs" / "reproduction"
+    pictures.mkdir(exist_ok=True)
+    looks = looks_of(METHODS)
+    for result in load_results(RESULTS):
+        fields = load_fields(RESULTS, result)
+        if fields:
+            picture = next(gallery.field_pictures(fields, result.problem, result.seed, looks))
+            save_figure(picture.figure, pictures / f"{result.problem}.png")
+
+
+if __name__ == "__main__":
+    main()
