@@ -24,6 +24,7 @@ from .problems import make_problem as make_problem
 from .problems import periodic_residual as periodic_residual
 from .runs import configure as configure
 from .runs import load_operator as load_operator
+from .solving import solve as solve
 from .spaces import GaussianField as GaussianField
 from .spaces import ModalInput as ModalInput
 from .spaces import PeriodicGaussianField as PeriodicGaussianField

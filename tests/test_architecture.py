@@ -25,6 +25,7 @@ STAGES = [
     "attacks",
     "problems",
     "physics",
+    "solving",
     "config",
     "methods",
     "training",

@@ -14,7 +14,8 @@ from stablepdenet.operators.deeponet import DeepONet
 from stablepdenet.operators.embeddings import EMBEDDINGS, PLAIN
 from stablepdenet.operators.foreign import Capabilities, ModuleOperator, as_operator, capabilities
 from stablepdenet.operators.host import HostOperator
-from stablepdenet.operators.jets import SUM, Derivative
+from stablepdenet.operators.jets import SUM, Derivative, nested_derivatives
+from stablepdenet.operators.linear import Ansatz, Functions, LinearOperator, legendre
 from stablepdenet.operators.modified import ModifiedDeepONet
 from stablepdenet.operators.pytorch import TorchOperator
 
@@ -27,17 +28,22 @@ __all__ = [
     "SUM",
     "AbstractBasisOperator",
     "AbstractOperator",
+    "Ansatz",
     "Capabilities",
     "DeepONet",
     "Derivative",
     "Evaluator",
     "Fields",
     "FunctionOperator",
+    "Functions",
     "HostOperator",
+    "LinearOperator",
     "ModifiedDeepONet",
     "ModuleOperator",
     "Query",
     "TorchOperator",
     "as_operator",
     "capabilities",
+    "legendre",
+    "nested_derivatives",
 ]

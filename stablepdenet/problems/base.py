@@ -17,7 +17,7 @@ from numpy import ndarray
 from stablepdenet import points as point_sets
 from stablepdenet.attacks import AbstractPGD
 from stablepdenet.errors import ConfigError
-from stablepdenet.operators import EMBEDDINGS, PLAIN, Derivative
+from stablepdenet.operators import EMBEDDINGS, PLAIN, Ansatz, Derivative
 from stablepdenet.problems.linear import Coefficient, is_linear_part, linear_part
 from stablepdenet.spaces import AbstractInput
 
@@ -93,7 +93,8 @@ class Problem:
     The input is a function of the first coordinate; it enters each block that asks for `a`, always at the perturbed
     value. The reference takes inputs to solutions on the tensor grid of `axes` (the first coordinate slowest), in
     float64. `unseen` names inputs that the function space does not hold, for the audit; `fronts` says that the steepest
-    gradient in x at the last time is worth following; `embedding` names what a trunk should see of the points.
+    gradient in x at the last time is worth following; `embedding` names what a trunk should see of the
+    points, `ansatz` says what `solve` should make solutions of.
     """
 
     name: str
@@ -110,6 +111,7 @@ class Problem:
     unseen: Mapping[str, Float[ndarray, "_ m"]] = field(default_factory=dict)
     fronts: bool = False
     embedding: str = PLAIN
+    ansatz: Ansatz | None = None
 
     def __post_init__(self) -> None:
         names = [block.name for block in self.blocks]

@@ -1,0 +1,89 @@
+"""Solving instead of training: right to rounding, on inputs that the problem's space holds and on rough ones."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from stablepdenet import Block, LinearReference, make_problem, points, solve
+from stablepdenet.errors import ConfigError
+from stablepdenet.operators import legendre
+from stablepdenet.physics import physics_loss, residual_map
+
+SETTINGS = {"poisson": {"interior": 1000}, "helmholtz-3.5pi": {}, "helmholtz-3pi+0.1": {}, "heat": {}}
+# Clean and rough. Heat has five corner functions a side, which follow a rough boundary value less well.
+BOUNDS = {"heat": (1e-5, 5e-4)}
+
+
+def error(operator, problem, a):
+    u = problem.reference(np.asarray(a))
+    return np.linalg.norm(np.asarray(operator(a, jnp.asarray(problem.grid))) - u) / np.linalg.norm(u)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_linear_problem_is_solved_to_rounding(name):
+    problem = make_problem(name, SETTINGS[name])
+    operator = solve(problem)
+    a = problem.sample(50, key=jax.random.key(1))
+    clean, attacked = BOUNDS.get(name, (1e-6, 1e-4))
+    assert error(operator, problem, a) < clean
+    # Signs at random sensors, or coefficients: nothing that training would have shown it.
+    rough = a + 0.1 * jax.random.rademacher(jax.random.key(2), a.shape).astype(a.dtype)
+    assert error(operator, problem, rough) < attacked
+
+
+def test_it_is_the_smallest_physics_loss():
+    problem = make_problem("poisson")
+    operator = solve(problem)
+    a = jax.random.normal(jax.random.key(0), (500, problem.input.size))
+
+    def loss(matrix):
+        changed = dataclasses.replace(operator, matrix=matrix)
+        return float(jnp.mean(physics_loss(residual_map(changed, problem)(a), problem)))
+
+    best = loss(operator.matrix)
+    for seed in range(3):
+        step = 1e-3 * jax.random.normal(jax.random.key(seed), operator.matrix.shape)
+        assert loss(operator.matrix + step) > best
+
+
+def test_a_source_of_its_own_is_kept():
+    # -u_xx = a + 2, u = 0 at the ends: x (1 - x) is there without any input.
+    x = points.uniform(50)
+    problem = make_problem("poisson", {"interior": 200})
+    pde = Block("pde", problem.blocks[0].points, lambda u_xx, a: -u_xx - a - 2.0)
+    problem = dataclasses.replace(problem, blocks=(pde, problem.blocks[1]))
+    found = solve(problem)(jnp.zeros((1, problem.input.size)), jnp.asarray(x[:, None]))
+    assert np.allclose(found[0], x * (1 - x), atol=1e-6)
+
+
+def test_what_is_not_linear_is_refused():
+    with pytest.raises(ConfigError, match="'burgers' is not linear"):
+        solve(make_problem("burgers", {"interior": 50, "sides": 10}))
+    product = Block("pde", points.hammersley(50), lambda u, u_xx, a: -u_xx - a * u)
+    with pytest.raises(ConfigError, match="not linear"):
+        problem = make_problem("poisson")
+        solve(dataclasses.replace(problem, blocks=(product, problem.blocks[1])))
+
+
+def test_legendre_products_are_orthonormal_on_their_box():
+    nodes, weights = np.polynomial.legendre.leggauss(12)
+    x, t = 2 + 1.5 * (nodes + 1), 0.5 * (nodes + 1)
+    grid = np.stack([np.repeat(x, 12), np.tile(t, 12)], axis=1)
+    with jax.enable_x64(True):
+        values = np.asarray(legendre([(2, 5), (0, 1)], [6, 5])(jnp.asarray(grid)))
+    gram = values.T @ ((np.repeat(weights, 12) * np.tile(weights, 12) / 4)[:, None] * values)
+    assert values.shape == (144, 30)
+    assert np.allclose(gram, np.eye(30), atol=1e-12)
+
+
+def test_a_lift_carries_the_initial_value():
+    problem = make_problem("heat")
+    assert isinstance(problem.reference, LinearReference)
+    a = jax.random.normal(jax.random.key(5), (3, problem.input.size))
+    start = jnp.asarray(points.initial(points.uniform(101)))
+    assert np.allclose(solve(problem)(a, start), a, atol=2e-4)
