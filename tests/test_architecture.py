@@ -26,6 +26,7 @@ STAGES = [
     "problems",
     "physics",
     "solving",
+    "refining",
     "config",
     "methods",
     "training",
