@@ -22,6 +22,8 @@ from .problems import LinearReference as LinearReference
 from .problems import Problem as Problem
 from .problems import make_problem as make_problem
 from .problems import periodic_residual as periodic_residual
+from .refining import RefinedOperator as RefinedOperator
+from .refining import refine as refine
 from .runs import configure as configure
 from .runs import load_operator as load_operator
 from .solving import solve as solve
