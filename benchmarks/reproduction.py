@@ -64,6 +64,14 @@ def headline(summary, results):
     return markdown(["", "", *(names.method_title(method) for method in METHODS)], rows)
 
 
+def state(results):
+    """How many seeds there are of each problem."""
+    own = [result for result in results if result.recipe == "paper"]
+    problems = names.problems_in_order({result.problem for result in own})
+    counts = [f"{names.problem_title(name)}: {sum(r.problem == name for r in own)}" for name in problems]
+    return f"Seeds in these tables: {'; '.join(counts)}."
+
+
 def study(study_results):
     """Each variation's validation losses and errors, mean over its seeds, at the reduced budget."""
     rows = []
@@ -91,6 +99,7 @@ def tables():
     results = load_results(RESULTS)
     summary = summarise(results)
     return {
+        "state": state(results),
         "headline": headline(summary, results),
         "errors": errors(summary, results),
         "errors-last": errors(summary, results, "paper-last"),
@@ -104,8 +113,8 @@ def tables():
 def filled(text, made):
     """A page with the tables it has a place for made anew."""
     for name, table in made.items():
-        pattern = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
-        text = pattern.sub(lambda found, table=table: found[1] + table + found[2], text)
+        pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        text = pattern.sub(lambda found, table=table: f"{found[1]}{table}\n{found[2]}", text)
     return text
 
 

@@ -98,3 +98,13 @@ def test_the_page_on_speed_has_the_tables_of_its_results(load) -> None:
     assert document.filled(page, document.read()) == page
     for picture in re.findall(r"\]\((performance/.*?\.png)\)", page):
         assert (document.DOCS / picture).exists()
+
+
+def test_the_pages_on_the_campaign_show_its_results(load):
+    """README and docs/reproduction.md hold what `python benchmarks/reproduction.py` makes of results/."""
+    reproduction = load("reproduction")
+    made = reproduction.tables()
+    for page in (FOLDER.parent / "README.md", FOLDER.parent / "docs" / "reproduction.md"):
+        text = page.read_text(encoding="utf-8")
+        assert reproduction.filled(text, made) == text, page.name
+    assert all(f"<!-- {name} -->" in text for name in made if name != "headline")
