@@ -29,6 +29,11 @@ SETTINGS = (("none", "clean"), ("common", "0.05"), ("common", "0.10"))
 BASE = "paper-quick"
 
 
+def problems_of(results):
+    """The paper's problems that there are results of."""
+    return names.problems_in_order({result.problem for result in results if result.recipe == "paper"})
+
+
 def errors(summary, results, recipe="paper"):
     """The paper's error tables with ours beside them."""
     return "\n\n".join(map(markdown_table, tables_of(recipe, summary, results)["Relative L² error"]))
@@ -46,14 +51,14 @@ def gains(summary, results):
 
 def sensitivity(summary, results):
     """What the sensitivity term brings, seed by seed."""
-    problems = names.problems_in_order({result.problem for result in results})
+    problems = problems_of(results)
     return "\n\n".join(markdown_table(paired_table(summary, "paper", name)) for name in problems)
 
 
 def headline(summary, results):
     """Clean and attacked errors of all problems in one table, ours and the paper's."""
     rows = []
-    for problem in names.problems_in_order({result.problem for result in results}):
+    for problem in problems_of(results):
         for attack, setting in SETTINGS:
             cells = []
             for method in METHODS:
@@ -66,10 +71,16 @@ def headline(summary, results):
 
 def state(results):
     """How many seeds there are of each problem."""
-    own = [result for result in results if result.recipe == "paper"]
-    problems = names.problems_in_order({result.problem for result in own})
+    own, problems = [result for result in results if result.recipe == "paper"], problems_of(results)
     counts = [f"{names.problem_title(name)}: {sum(r.problem == name for r in own)}" for name in problems]
     return f"Seeds in these tables: {'; '.join(counts)}."
+
+
+def smallest_loss(result, method, kind):
+    """The validation loss that chose the parameters; a defence is judged from the end of its warm-up on."""
+    curve, warmup = result.curves[method], result.settings[method]["training"]["warmup"]
+    pairs = zip(curve["step"], curve[f"validation_{kind}"], strict=True)
+    return min(loss for step, loss in pairs if method == "pi" or step > warmup)
 
 
 def study(study_results):
@@ -81,7 +92,7 @@ def study(study_results):
             own = [r for r in study_results if (r.problem, r.recipe) == (problem, recipe)]
             change = recipe.removeprefix(BASE).strip("[]").replace(",", ", ") or "as in the campaign"
             losses = [
-                statistics.fmean(min(result.curves[method][f"validation_{kind}"]) for result in own)
+                statistics.fmean(smallest_loss(result, method, kind) for result in own)
                 for method, kind in (("pi", "clean"), ("adv", "attacked"), ("stable", "attacked"))
             ]
             cells = [f"{loss:.2g}" for loss in losses]
@@ -126,7 +137,7 @@ def main():
     pictures.mkdir(exist_ok=True)
     looks = looks_of(METHODS)
     for result in load_results(RESULTS):
-        fields = load_fields(RESULTS, result)
+        fields = load_fields(RESULTS, result) if result.recipe == "paper" else None
         if fields:
             picture = next(gallery.field_pictures(fields, result.problem, result.seed, looks))
             save_figure(picture.figure, pictures / f"{result.problem}.png")

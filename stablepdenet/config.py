@@ -159,7 +159,7 @@ def override(config: Config, changes: Mapping[str, Any]) -> Config:
     if result.method.name != "pi" and not result.attack.steps and not result.attack.random_start:
         raise ConfigError("attack.steps = 0 with attack.random_start = false is no attack: raise attack.steps.")
     if result.operator.kind == "modified" and result.operator.embedding != "coordinates":
-        raise ConfigError("operator.embedding is the deeponet's: with operator.kind = modified it must be coordinates.")
+        raise ConfigError("operator.kind = modified sees the coordinates: add --set operator.embedding=coordinates.")
     if training.batch > training.functions:
         raise ConfigError(
             f"training.batch = {training.batch} is larger than training.functions = {training.functions}: lower "

@@ -41,6 +41,12 @@ class DivergenceError(UserError):
     exit_code = 6
 
 
+class AuditError(UserError):
+    """An audit that could not measure everything it was asked for."""
+
+    exit_code = 7
+
+
 class Interrupted(UserError):
     """A training that was asked to stop and left a resumable run."""
 

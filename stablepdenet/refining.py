@@ -79,10 +79,10 @@ def refine(operator: AbstractBasisOperator, problem: Problem, *, steps: int = 1)
     def residual(c: Float[Array, " k"], a: Float[Array, " m"]) -> Float[Array, " rows"]:
         return weighted_residual(problem, features, c, a)
 
-    key = jax.random.key(0)
-    a = problem.sample(TRIED, key=key)
+    of_inputs, of_noise = jax.random.split(jax.random.key(0))
+    a = problem.sample(TRIED, key=of_inputs)
     attack = problem.attack
-    start = attack.attacked(attack.project(attack.start(a, key=key), a), a).inputs
+    start = attack.attacked(attack.project(attack.start(a, key=of_noise), a), a).inputs
     misfits = np.asarray(jax.jit(jax.vmap(residual))(operator.coefficients(start), start), np.float64)
     count = operator.basis(jnp.asarray(problem.grid[:1])).shape[1]
     jacobian = jax.jit(jax.jacfwd(residual))(jnp.zeros(count), jnp.zeros(problem.input.size))

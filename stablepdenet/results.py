@@ -9,6 +9,7 @@ RESULTS/runs/                           trainings
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from stablepdenet.evaluation import Audit, Measurer, Row
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.problems import Problem
 from stablepdenet.training.checkpoint import write_synced
-from stablepdenet.training.run import read_json, storage, write_json
+from stablepdenet.training.run import storage, write_json
 
 FORMAT = "stablepdenet-result-1"
 # Of a row; what else it says is the same in the whole file.
@@ -69,7 +70,7 @@ def save_result(folder: Path, result: Result, fields: Fields | None = None) -> N
 
 def load_results(folder: Path) -> list[Result]:
     """All results below `folder`, by recipe, problem and seed."""
-    results = [_load(path) for path in folder.glob("*/*/seed-*.json")]
+    results = [load_result(path) for path in folder.glob("*/*/seed-*.json")]
     if not results:
         raise CheckpointError(f"'{folder}' holds no results: give the folder that `stablepdenet reproduce` wrote.")
     return sorted(results, key=lambda result: (result.recipe, result.problem, result.seed))
@@ -87,7 +88,9 @@ def load_fields(folder: Path, result: Result) -> Fields | None:
     try:
         return load(path.read_bytes())
     except (OSError, SafetensorError):
-        raise CheckpointError(f"'{path}' cannot be read: delete it and run `stablepdenet reproduce` again.") from None
+        raise CheckpointError(
+            f"'{path}' cannot be read: delete it and the .json beside it, and run `stablepdenet reproduce` again."
+        ) from None
 
 
 def fields_of(operators: Mapping[str, AbstractOperator], problem: Problem, found: Audit) -> Fields:
@@ -106,15 +109,22 @@ def fields_of(operators: Mapping[str, AbstractOperator], problem: Problem, found
     return {name: np.ascontiguousarray(values, np.float32) for name, values in fields.items()}
 
 
-def _load(path: Path) -> Result:
-    stored = read_json(path)
+def load_result(path: Path) -> Result:
+    """One file; it must be what its place says it is."""
     try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
         if stored.pop("format") != FORMAT:
             raise ValueError
         whole = {name: stored[name] for name in ("problem", "recipe", "seed")}
         rows = [{**whole, **dict(zip(COLUMNS, row, strict=True))} for row in stored.pop("rows")]
-        return Result(**stored, rows=rows)
-    except (AttributeError, KeyError, TypeError, ValueError):
+        result = Result(**stored, rows=rows)
+        if path.parts[-3:] != path_of(Path(), result.recipe, result.problem, result.seed).parts[-3:]:
+            raise ValueError
+        if not all(isinstance(getattr(result, name), dict) for name in ("settings", "curves", "seconds", "versions")):
+            raise TypeError
+        return result
+    except (OSError, AttributeError, KeyError, TypeError, ValueError, RecursionError):
         raise CheckpointError(
-            f"'{path}' is not a result of this version: delete it and run `stablepdenet reproduce` again."
+            f"'{path}' is not a result of this version, or lies in another's place: delete it and run `stablepdenet "
+            "reproduce` again."
         ) from None

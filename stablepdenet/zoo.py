@@ -53,6 +53,7 @@ def read_model(data: bytes, name: str) -> tuple[Config, AbstractOperator]:
     """The configuration and the operator from a file's content; `name` is for messages."""
     try:
         arrays = safetensors.numpy.load(data)
+        # The package's own reader of headers wants a file, and these may be inside of an archive.
         header: Any = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
         if header["format"] != FORMAT:
             raise ValueError

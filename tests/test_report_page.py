@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
@@ -301,4 +302,8 @@ def test_the_gain_of_the_sensitivity_term_is_paired_seed_by_seed():
     line = [cell.text for cell in table.rows[0]]
     # Gains 0.02 and 0.04: mean 0.03, deviation 0.01414, standard error 0.01; the mean of AdvPI is 0.07.
     assert line[:5] == ["Clean", "0.030 ± 0.014", "+3.0", "2 of 2", "+43 %"]
+    # A seed that one of them lacks is no pair.
+    lacking = [dataclasses.replace(r, rows=[x for x in r.rows if x["method"] != "adv" or r.seed]) for r in results]
+    table = next(t for t in tables_of("paper", summarise(lacking), lacking)["What the sensitivity term gains"])
+    assert [cell.text for cell in table.rows[0]][3] == "1 of 1"
     assert line[5:] == [quotient(0.019515 - 0.022877), "-17 %"]

@@ -9,10 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stablepdenet.config import Config
+from stablepdenet.config import Config, flatten, override
 from stablepdenet.errors import ConfigError
 from stablepdenet.methods import METHODS
-from stablepdenet.results import path_of
+from stablepdenet.results import load_result, path_of
+from stablepdenet.runs import label, resolve
+
+# Rows of the parameters after the last step stand beside those of the best ones.
+LAST = "-last"
+# A campaign sets these itself.
+OWN = ("seed", "method.name", "problem.name", "problem.fingerprint")
+LONGEST, MOST_SEEDS, LARGEST_SEED = 200, 10_000, 2**32 - 1
 
 
 class Budget(NamedTuple):
@@ -34,29 +41,35 @@ BUDGETS = {
 class Job:
     """The three methods on one problem from one seed: trained, audited, and written below `out`.
 
-    `changes` are the settings that differ from the paper's.
+    `label` is the problem with its options where they are not the paper's; `changes` are all settings that are not.
     """
 
     out: str
     recipe: str
     problem: str
+    label: str
     seed: int
     changes: dict[str, Any]
     budget: str
 
     @property
     def name(self) -> str:
-        return f"{self.problem} seed {self.seed}"
+        return f"{self.label} seed {self.seed}"
 
     @property
     def runs(self) -> Path:
         """Where it trains."""
-        return Path(self.out) / "runs" / self.recipe / self.problem / f"seed-{self.seed}"
+        return Path(self.out) / "runs" / self.recipe / self.label / f"seed-{self.seed}"
+
+    @property
+    def path(self) -> Path:
+        """Where its rows are."""
+        return path_of(Path(self.out), self.recipe, self.label, self.seed)
 
     @property
     def done(self) -> bool:
-        """Its rows are written last."""
-        return path_of(Path(self.out), self.recipe, self.problem, self.seed).exists()
+        """They are written in one piece, the best parameters' last."""
+        return self.path.exists() and path_of(Path(self.out), self.recipe + LAST, self.label, self.seed).exists()
 
     def dump(self) -> str:
         """As text, for another process."""
@@ -69,18 +82,48 @@ class Job:
 
 def make_jobs(
     problems: Sequence[str], seeds: Sequence[int], budget: str, changes: Mapping[str, Any], out: Path
-) -> list[Job]:
-    """The jobs, whole seeds first: what is there early is comparable over problems."""
+) -> tuple[list[Job], dict[str, int]]:
+    """The jobs, whole seeds first (what is there early is comparable over problems), and how many training steps a job
+    of each problem has. Every name and setting is checked here, and that what is done was done with them."""
     if budget not in BUDGETS:
         raise ConfigError(f"--budget {budget!r} must be one of {', '.join(BUDGETS)}.")
-    recipe = "paper" if budget == "paper" else f"paper-{budget}"
-    if changes:
-        # A variation carries its settings in its name, so that its rows are never taken for the paper's.
-        recipe += f"[{','.join(f'{key}={value}' for key, value in sorted(changes.items()))}]"
-    if "/" in recipe:
-        raise ConfigError(f"--set values must not hold a slash: they name a folder, '{recipe}'.")
+    own = next((key for key in changes if key in OWN), None)
+    if own:
+        raise ConfigError(f"--set {own} is for a campaign to set: choose problems and --seeds instead.")
     settings = {**BUDGETS[budget].changes, **changes}
-    return [Job(str(out), recipe, name, seed, settings, budget) for seed in seeds for name in problems]
+    configs = {name: resolve(name, settings)[1] for name in problems}
+    recipe = _recipe(budget, changes, next(iter(configs.values())))
+    jobs = [
+        Job(str(out), recipe, name, label(configs[name]), seed, settings, budget) for seed in seeds for name in problems
+    ]
+    for job in jobs:
+        _require_same(job, override(configs[job.problem], {"seed": job.seed}))
+    return jobs, {label(config): steps_of(config) for config in configs.values()}
+
+
+def _recipe(budget: str, changes: Mapping[str, Any], config: Config) -> str:
+    """A variation carries its settings in its name, so that its rows are never taken for the paper's."""
+    name = "paper" if budget == "paper" else f"paper-{budget}"
+    resolved = flatten(config.as_dict())
+    if changes:
+        name += f"[{','.join(f'{key}={resolved[key]}' for key in sorted(changes))}]"
+    if "/" in name or len((name + LAST).encode()) > LONGEST:
+        raise ConfigError(f"--set gives the recipe a name that no folder can have: {name!r}; change fewer settings.")
+    return name
+
+
+def _require_same(job: Job, config: Config) -> None:
+    """Refuses results that other settings made: they would be averaged with the new ones."""
+    if not job.done:
+        return
+    stored = flatten(load_result(job.path).settings["pi"])
+    wanted = flatten(override(config, {"method.name": "pi"}).as_dict())
+    for key in sorted(stored.keys() | wanted.keys()):
+        if stored.get(key) != wanted.get(key):
+            raise ConfigError(
+                f"'{job.path}' was made with {key} = {stored.get(key)!r}, not {wanted.get(key)!r}: move it away, or "
+                "choose another --out."
+            )
 
 
 def steps_of(config: Config) -> int:
@@ -92,15 +135,19 @@ def steps_of(config: Config) -> int:
 def parse_seeds(text: str) -> list[int]:
     """`5` -> 0, 1, 2, 3, 4; `3,4` -> 3, 4; `2-4` -> 2, 3, 4."""
     try:
-        if text.isdecimal():
-            seeds = list(range(int(text)))
-        else:
-            ends = [part.split("-") for part in text.split(",") if part.strip()]
-            seeds = [seed for first, *last in ends for seed in range(int(first), int(*last or (first,)) + 1)]
+        parts = [f"0-{int(text) - 1}"] if text.isdecimal() else [part for part in text.split(",") if part.strip()]
+        ends = [[int(end) for end in part.split("-")] for part in parts]
+        ranges = [range(first, (last[0] if last else first) + 1) for first, *last in ends]
+        if any(len(pair) > 2 for pair in ends) or any(not 0 <= end <= LARGEST_SEED for pair in ends for end in pair):
+            raise ValueError
+        if sum(map(len, ranges)) > MOST_SEEDS:
+            raise ValueError
+        seeds = [seed for part in ranges for seed in part]
         if not seeds or len(set(seeds)) < len(seeds):
             raise ValueError
-    except (TypeError, ValueError):
+    except ValueError:
         raise ConfigError(
-            f"--seeds {text!r} must be a number of seeds (5: 0 to 4), a list (3,4) or a range (2-4)."
+            f"--seeds {text!r} must be a number of seeds (5: 0 to 4), a list (3,4) or a range (2-4; 3-3 for one), of "
+            f"whole numbers up to {LARGEST_SEED}."
         ) from None
     return seeds

@@ -11,31 +11,37 @@ import sys
 
 def main(core: int, text: str) -> None:
     """Pins the process before anything starts threads, then works; ends when its campaign has gone."""
+    campaign = os.getppid()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {core})
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
+    from stablepdenet.compilation import keep_compiled
+
+    keep_compiled()
+
     from stablepdenet.campaign.job import run_job
     from stablepdenet.campaign.plan import Job
-    from stablepdenet.compilation import keep_compiled
     from stablepdenet.errors import UserError
     from stablepdenet.signals import stop_requests
 
-    campaign = os.getppid()
-    keep_compiled()
+    with stop_requests() as requested:
 
-    def tell(stage: str, number: int, steps: int) -> None:
-        if os.getppid() != campaign:
-            sys.exit("The campaign has gone.")
-        print(stage, number, steps, flush=True)
+        def tell(stage: str, number: int, steps: int) -> None:
+            if os.getppid() != campaign:
+                sys.exit("The campaign has gone.")
+            print(stage, number, steps, flush=True)
+            # A training stops by itself, with a checkpoint; nothing else has any.
+            number_of_signal = requested()
+            if number_of_signal and stage in ("audit", "waiting"):
+                sys.exit(128 + number_of_signal)
 
-    try:
-        with stop_requests():
+        try:
             run_job(Job.load(text), tell)
-    except UserError as error:
-        print(error, file=sys.stderr)
-        sys.exit(error.exit_code)
+        except UserError as error:
+            print(error, file=sys.stderr)
+            sys.exit(error.exit_code)
 
 
 if __name__ == "__main__":

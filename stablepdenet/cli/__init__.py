@@ -1,8 +1,9 @@
 """The command line: parsing and printing only. Data goes to stdout, progress and errors to stderr.
 
-Exit codes: 0 done; 1 a check that failed (doctor, evaluate --replay); 2 wrong usage or configuration; 3 unusable input
-file; 4 foreign or damaged run or checkpoint; 5 folder not writable; 6 a training that diverged; 130 and 143 stopped by
-Ctrl-C or SIGTERM with a resumable run.
+Exit codes: 0 done; 1 a check that failed (doctor, evaluate --replay), or a campaign in several ways at once; 2 wrong
+usage or configuration; 3 unusable input file; 4 foreign or damaged run or checkpoint; 5 folder not writable; 6 a
+training that diverged; 7 an audit of a campaign that failed; 129, 130 and 143 stopped by SIGHUP, Ctrl-C or SIGTERM with
+a resumable run.
 """
 
 from __future__ import annotations

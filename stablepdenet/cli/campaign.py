@@ -12,7 +12,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from stablepdenet.campaign import Job, Worker
+from stablepdenet.campaign import Failure, Job, Worker
 
 PLAIN_INTERVAL = 60.0  # seconds between plain lines
 
@@ -26,10 +26,11 @@ class CampaignProgress:
 
     def __init__(self, jobs: Sequence[Job], steps: Mapping[str, int]):
         self.jobs, self.steps = jobs, steps
-        self.left = {job.name: steps[job.problem] for job in jobs if not job.done}
-        # Seconds and steps seen so far, by problem.
+        self.told: set[str] = set()
+        # By worker, the steps it had and when, the last time we looked; by problem, seconds and steps seen in all.
+        self.last: dict[int, tuple[int, float]] = {}
         self.seen: dict[str, tuple[float, int]] = {}
-        self.moment, self.last_line = time.monotonic(), 0.0
+        self.last_line = 0.0
         self.live = Live(console=Console(stderr=True), refresh_per_second=2) if sys.stderr.isatty() else None
 
     def __enter__(self) -> CampaignProgress:
@@ -41,36 +42,51 @@ class CampaignProgress:
         if self.live:
             self.live.stop()
 
-    def __call__(self, running: Sequence[Worker]) -> None:
+    def __call__(self, running: Sequence[Worker], failures: Mapping[str, Failure]) -> None:
         now = time.monotonic()
-        passed, self.moment = now - self.moment, now
-        active = {worker.job.name for worker in running}
-        for job in self.jobs:
-            if job.name in self.left and job.name not in active and job.done:
-                del self.left[job.name]
         for worker in running:
-            remaining = self.steps[worker.job.problem] - worker.steps
-            taken = max(0, self.left[worker.job.name] - remaining)
-            seconds, steps = self.seen.get(worker.job.problem, (0.0, 0))
-            # Compiling, and steps that an earlier campaign took, say nothing of the speed.
-            if steps or taken < self.steps[worker.job.problem] / 20:
-                self.seen[worker.job.problem] = (seconds + passed, steps + taken)
-            self.left[worker.job.name] = min(remaining, self.left[worker.job.name])
-        whole = f"{len(self.jobs) - len(self.left)} of {len(self.jobs)} done{self._time_left(max(1, len(running)))}"
+            self._look(worker, now)
+        done = sum(job.done for job in self.jobs)
+        failed = f", {len(failures)} failed" if failures else ""
+        whole = f"{done} of {len(self.jobs)} done{failed}{self._time_left(running, failures)}"
         lines = [f"{worker.job.name}: {worker.stage} {worker.number}" for worker in running]
+        for name in failures.keys() - self.told:
+            self.told.add(name)
+            self._print(f"{name} failed: {failures[name].message}")
         if self.live:
             self.live.update(Group(*map(Text, [whole, *lines])))
         elif now - self.last_line >= PLAIN_INTERVAL or not running:
             self.last_line = now
-            # A reader of stderr that left must not end a campaign.
-            with suppress(OSError):
-                print("; ".join([whole, *lines]), file=sys.stderr, flush=True)
+            self._print("; ".join([whole, *lines]))
 
-    def _time_left(self, workers: int) -> str:
+    def _look(self, worker: Worker, now: float) -> None:
+        """Seconds and steps since the last look; the steps that an earlier campaign took, and compiling, come before
+        the first one."""
+        if not worker.steps:
+            return
+        before, moment = self.last.get(worker.process.pid, (worker.steps, now))
+        seconds, steps = self.seen.get(worker.job.label, (0.0, 0))
+        self.seen[worker.job.label] = (seconds + now - moment, steps + worker.steps - before)
+        self.last[worker.process.pid] = (worker.steps, now)
+
+    def _time_left(self, running: Sequence[Worker], failures: Mapping[str, Failure]) -> str:
         rates = {name: seconds / steps for name, (seconds, steps) in self.seen.items() if steps}
         if not rates:
             return ""
         usual = sum(rates.values()) / len(rates)
-        problems = {job.name: job.problem for job in self.jobs}
-        seconds = sum(steps * rates.get(problems[name], usual) for name, steps in self.left.items()) / workers
-        return f", about {seconds / 60:.0f} min left" if seconds > 90 else ", about a minute left"
+        begun = {worker.job.name: worker.steps for worker in running}
+        seconds = sum(
+            (self.steps[job.label] - begun.get(job.name, 0)) * rates.get(job.label, usual)
+            for job in self.jobs
+            if not job.done and job.name not in failures
+        )
+        minutes = seconds / max(1, len(running)) / 60
+        return f", about {minutes:.0f} min left" if minutes > 1.5 else ", about a minute left"
+
+    def _print(self, line: str) -> None:
+        # A reader of stderr that left must not end a campaign.
+        with suppress(OSError):
+            if self.live:
+                self.live.console.print(line, markup=False)
+            else:
+                print(line, file=sys.stderr, flush=True)

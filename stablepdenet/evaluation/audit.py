@@ -69,7 +69,7 @@ def audit(
         raise ConfigError("An audit needs at least one operator.")
     session = Session(named, problem, tests=tests, eps=tuple(eps), identity={"recipe": recipe, "seed": seed})
     tasks = [task for name, part in PARTS.items() if name in parts for task in part(session)]
-    failures = []
+    failures = session.audit.failures
     for number, (title, run) in enumerate(tasks):
         progress(title, number, len(tasks))
         try:

@@ -43,11 +43,12 @@ LOST = {
 @dataclass
 class Audit:
     """Rows of (problem, recipe, method, seed, setting, attack, metric, value), the perturbed inputs that they were
-    measured on, and notes on what was left out and why."""
+    measured on, notes on what was left out and why, and the notes that tell of a failure."""
 
     rows: list[Row] = field(default_factory=list)
     cases: list[Case] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
     stopped: bool = False
 
     def value(self, metric: str, *, method: str, attack: str = "none", setting: str = "clean") -> float:

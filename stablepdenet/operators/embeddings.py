@@ -10,6 +10,9 @@ from jaxtyping import Array, Float
 Embedding = Callable[[Float[Array, "n dim"]], Float[Array, "n features"]]
 
 
+PLAIN = "coordinates"
+
+
 def coordinates(points: Float[Array, "n dim"]) -> Float[Array, "n dim"]:
     """The coordinates as they are."""
     return points
@@ -22,9 +25,6 @@ def periodic(points: Float[Array, "n dim"]) -> Float[Array, "n features"]:
     """
     phase = 2.0 * jnp.pi * points[:, :1] * jnp.arange(1, 3)
     return jnp.concatenate([jnp.cos(phase), jnp.sin(phase), points[:, 1:]], axis=1)
-
-
-PLAIN = "coordinates"
 
 
 def waves(points: Float[Array, "n dim"]) -> Float[Array, "n features"]:

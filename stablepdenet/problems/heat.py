@@ -40,8 +40,8 @@ def heat(
         attack=PGDLinf(eps=0.05),
         reference=LinearReference(lambda axes: response_matrix(x, points.grid(*axes), alpha), axes),
         axes=axes,
-        # The paper's jump does not say where: a block in the middle, and a single step.
         ansatz=Ansatz(_corner_functions(alpha), _evolved_hats(alpha, x)),
+        # The paper's jump does not say where: a block in the middle, and a single step.
         unseen={"jump": (abs(x - 0.5) <= 0.25)[None] * 1.0, "step": (x >= 0.5)[None] * 1.0},
     )
 

@@ -76,7 +76,7 @@ def gains_pictures(summary: Summary, recipe: str, problem: str, looks: Looks) ->
         for place, mean in own.items():
             if place.setting == radius:
                 panel = gains[GAINS[place.metric]]
-                panel.setdefault(radius, {})[place.method] = mean.values
+                panel.setdefault(radius, {})[place.method] = list(mean.values.values())
     if own:
         yield Picture(
             gains_figure(gains, looks=looks),
@@ -120,7 +120,7 @@ def lipschitz_pictures(summary: Summary, recipe: str, looks: Looks) -> Iterator[
     for place, mean in summary.items():
         title = names.problem_title(place.problem)
         if place.recipe == recipe and place.metric == "lipschitz_mean":
-            learned.setdefault(title, {})[place.method] = mean.values
+            learned.setdefault(title, {})[place.method] = list(mean.values.values())
         elif place.recipe == recipe and place.metric == "lipschitz_exact_mean":
             exact[title] = mean.mean
     if learned:

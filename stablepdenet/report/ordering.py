@@ -25,9 +25,9 @@ def paired_table(summary: Summary, recipe: str, problem: str) -> Table:
         if any(mean is None for mean in found):
             continue
         adv, stable = (mean for mean in found if mean is not None)
-        if len(adv.values) != len(stable.values):
+        gains = [adv.values[seed] - stable.values[seed] for seed in adv.values if seed in stable.values]
+        if not gains:
             continue
-        gains = [first - second for first, second in zip(adv.values, stable.values, strict=True)]
         printed = adv.paper - stable.paper if adv.paper and stable.paper else None
         case = names.setting_title(setting)
         rows.append(

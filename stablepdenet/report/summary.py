@@ -25,9 +25,9 @@ class Place(NamedTuple):
 
 
 class Mean(NamedTuple):
-    """A number over the seeds, and the paper's. `std` is the sample deviation: None with one seed."""
+    """A number by seed, its mean, and the paper's. `std` is the sample deviation: None with one seed."""
 
-    values: tuple[float, ...]
+    values: dict[int, float]
     mean: float
     std: float | None
     paper: float | None
@@ -39,10 +39,10 @@ Summary = dict[Place, Mean]
 
 def summarise(results: Sequence[Result]) -> Summary:
     """Means over the seeds: recipes, problems, methods and settings in the order of the tables."""
-    found: dict[Place, list[float]] = {}
+    found: dict[Place, dict[int, float]] = {}
     for result in results:
         for place, value in _places(result):
-            found.setdefault(place, []).append(value)
+            found.setdefault(place, {})[result.seed] = value
     return {place: _mean(place, found[place]) for place in _sorted(found)}
 
 
@@ -85,13 +85,13 @@ def _places(result: Result) -> Iterable[tuple[Place, float]]:
         ) from None
 
 
-def _mean(place: Place, values: Sequence[float]) -> Mean:
-    mean = statistics.fmean(values)
+def _mean(place: Place, values: dict[int, float]) -> Mean:
+    mean = statistics.fmean(values.values())
     printed = paper.printed(*place[1:])
     return Mean(
-        tuple(values),
+        values,
         mean,
-        statistics.stdev(values) if len(values) > 1 else None,
+        statistics.stdev(values.values()) if len(values) > 1 else None,
         printed,
         mean / printed if printed else None,
     )

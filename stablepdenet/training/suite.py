@@ -33,10 +33,10 @@ def train_suite(
         report = new_report(name, config)
         if folder is None:
             return train(problem, config, start=start, report=report)
-        if start is not None and not (folder / name).exists():
-            # Each log tells its whole training, the shared part included.
+        if start is not None and not (folder / name / "config.json").exists():
+            # Each log tells its whole training, the shared part included; copied again until the run has begun.
             with storage(folder):
-                (folder / name).mkdir()
+                (folder / name).mkdir(exist_ok=True)
                 shutil.copy(folder / "warmup" / "log.csv", folder / name)
         return train_in(folder / name, problem, config, start=start, report=report)
 
