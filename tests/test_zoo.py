@@ -7,9 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from stablepdenet import load_model
+from stablepdenet import load_model, make_problem
 from stablepdenet.errors import CheckpointError, ConfigError
+from stablepdenet.methods import METHODS
 from stablepdenet.operators import DeepONet
+from stablepdenet.report.paper import tables
 from stablepdenet.runs import resolve
 from stablepdenet.training import make_operator
 from stablepdenet.zoo import read_model, write_model
@@ -49,3 +51,13 @@ def test_a_damaged_or_foreign_model_is_refused(tmp_path):
 def test_a_model_that_is_not_there_is_named():
     with pytest.raises(ConfigError, match="'wave' by 'stable'"):
         load_model("wave")
+
+
+@pytest.mark.parametrize("name", tables()["relative_l2"])
+def test_the_zoo_has_every_model_of_the_paper_and_each_solves_its_problem(name):
+    problem = make_problem(name)
+    a = problem.sample(20, key=jax.random.key(11))
+    u = problem.reference(np.asarray(a))
+    for method in METHODS:
+        found = load_model(name, method)(a, jnp.asarray(problem.grid))
+        assert np.linalg.norm(found - u) / np.linalg.norm(u) < 0.3, method
