@@ -71,15 +71,12 @@ class CampaignProgress:
 
     def _time_left(self, running: Sequence[Worker], failures: Mapping[str, Failure]) -> str:
         rates = {name: seconds / steps for name, (seconds, steps) in self.seen.items() if steps}
-        if not rates:
+        left = [job for job in self.jobs if not job.done and job.name not in failures]
+        if not rates or not left:
             return ""
         usual = sum(rates.values()) / len(rates)
         begun = {worker.job.name: worker.steps for worker in running}
-        seconds = sum(
-            (self.steps[job.label] - begun.get(job.name, 0)) * rates.get(job.label, usual)
-            for job in self.jobs
-            if not job.done and job.name not in failures
-        )
+        seconds = sum((self.steps[job.label] - begun.get(job.name, 0)) * rates.get(job.label, usual) for job in left)
         minutes = seconds / max(1, len(running)) / 60
         return f", about {minutes:.0f} min left" if minutes > 1.5 else ", about a minute left"
 
