@@ -40,7 +40,7 @@ def block_queries(problem: Problem) -> list[Query]:
         combination: dict[Derivative, Coefficient] = {}
         for name, coefficient in linear.items():  # u_xt and u_tx are one word
             combination[words[name]] = combination.get(words[name], 0.0) + coefficient
-        queries.append(Query(jnp.asarray(block.points), tuple(rest), combination))
+        queries.append(Query(block.points, tuple(rest), combination))
     return queries
 
 

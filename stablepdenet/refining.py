@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,92 +11,123 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy import ndarray
 
-from stablepdenet.operators import AbstractBasisOperator, Fields, nested_derivatives
+from stablepdenet.errors import ConfigError
+from stablepdenet.operators import AbstractBasisOperator, AbstractOperator, Fields
 from stablepdenet.physics import block_queries, block_residuals
 from stablepdenet.problems import Problem
 
-# Inputs on which the directions are chosen.
-TRIED = 64
-# Of the largest singular value: below is float32's rounding.
-CUT = 1e-6
+# Of the largest singular value: what is below, float32 cannot tell from rounding.
+CUT = 1e-5
+
+
+class Part(NamedTuple):
+    """A block of the problem as the steps see it: the basis there, the basis along the directions, and the test
+    functions, or None where there are fewer points than functions."""
+
+    basis: Fields
+    turned: Fields
+    tests: Float[Array, "tests n"] | None
 
 
 class RefinedOperator(AbstractBasisOperator):
     """An operator whose coefficients take `steps` Gauss-Newton steps on the physics residual, in the space of its own
     basis, from where it would have stood:
 
-        c <- c - W (J W)^+ r(c, a),   r = (sqrt(w_q / N_q) F_q(sum_j c_j phi_j, a))_q,   J = dr/dc.
+        c <- c - W (J W)^+ r(c, a),   r = (sqrt(w_q / N_q) P_q F_q(sum_j c_j phi_j, a))_q,   J = dr/dc.
 
-    It is an operator like any other: attacks and audits go through the steps. W spans the directions that the residual
-    can tell apart, scaled so that J W is near orthonormal; `refine` says which these are.
+    P_q is the projection onto the functions phi themselves: what no combination of them can follow, as a rough input
+    leaves it, is not fitted. W spans the directions that are not rounding, scaled so that J W is near orthonormal.
+    It is an operator like any other: attacks and audits go through the steps.
     """
 
     operator: AbstractBasisOperator
-    directions: Float[Array, "k rank"]
-    features: list[Fields]
+    directions: Float[Array, "free rank"]
+    parts: list[Part]
     problem: Problem = eqx.field(static=True)
     steps: int = eqx.field(static=True)
+
+    @property
+    def lifted(self) -> bool:
+        return self.operator.lifted
 
     def basis(self, points: Float[Array, "n dim"]) -> Float[Array, "n k"]:
         return self.operator.basis(points)
 
     def coefficients(self, a: Float[Array, "batch m"]) -> Float[Array, "batch k"]:
+        c = self.operator.coefficients(a)
         # One input at a time: the Jacobian of each is as large as the basis on all points.
-        return jax.lax.map(lambda row: self._refined(self.operator.coefficients(row[None])[0], row), a)
+        steps = jax.lax.map(lambda pair: self._step(*pair), (c, a))
+        return c.at[:, : len(self.directions)].add(-steps @ self.directions.T)
 
-    def _refined(self, c: Float[Array, " k"], a: Float[Array, " m"]) -> Float[Array, " k"]:
+    def _step(self, c: Float[Array, " k"], a: Float[Array, " m"]) -> Float[Array, " rank"]:
+        """All the steps in the directions' coordinates."""
+        fields = _fields(self.parts, c)
+        turned = [part.turned for part in self.parts]
+        total = jnp.zeros(self.directions.shape[1])
         for _ in range(self.steps):
-            residual, along = jax.linearize(lambda c: weighted_residual(self.problem, self.features, c, a), c)
-            columns = jax.vmap(along)(self.directions.T)
+            residual, along = jax.linearize(
+                lambda fields: projected_residual(self.problem, self.parts, fields, a), fields
+            )
+            columns = jax.vmap(along)(jax.tree.map(lambda entry: entry[:, None], turned))
             gram = columns @ columns.T
-            # W makes the Gram matrix near the identity; the ridge is for inputs far from those it was made for.
+            # W makes the Gram matrix near the identity; the ridge is for inputs far from the state it was made at.
             ridge = jnp.finfo(gram.dtype).eps * jnp.trace(gram) * jnp.eye(len(gram))
-            c = c - self.directions @ jnp.linalg.solve(gram + ridge, columns @ residual)
-        return c
+            step = jax.scipy.linalg.solve(gram + ridge, columns @ residual, assume_a="pos")
+            fields = jax.tree.map(lambda field, entry, step=step: field - step[None] @ entry, fields, turned)
+            total = total + step
+        return total
 
 
-def weighted_residual(
-    problem: Problem, features: list[Fields], c: Float[Array, " k"], a: Float[Array, " m"]
+def refine(operator: AbstractOperator, problem: Problem, *, steps: int = 1) -> RefinedOperator:
+    """The operator with `steps` Gauss-Newton steps after it; one is enough for a linear problem."""
+    if not isinstance(operator, AbstractBasisOperator):
+        raise ConfigError(f"{type(operator).__name__} has no basis to refine in: it must be a DeepONet, or solved.")
+    bases = [operator.features(query) for query in block_queries(problem)]
+    size = problem.input.size
+    count = next(iter(bases[0].values())).shape[0]
+    free = count - (size if operator.lifted else 0)
+    tests = [_tests(operator, block.points, free) for block in problem.blocks]
+    plain = [Part(basis, {}, test) for basis, test in zip(bases, tests, strict=True)]
+
+    def residual(c: Float[Array, " free"]) -> Float[Array, " rows"]:
+        whole = jnp.pad(c, (0, count - free))
+        return projected_residual(problem, plain, _fields(plain, whole), jnp.zeros(size))
+
+    jacobian = np.asarray(jax.jit(jax.jacfwd(residual))(jnp.zeros(free)), np.float64)
+    _, values, right = np.linalg.svd(jacobian, full_matrices=False)
+    rank = max(1, int(np.sum(values > CUT * values[0])))
+    directions = (right[:rank] / values[:rank, None]).T
+
+    turn = jnp.asarray(directions.T, jnp.float32)
+    parts = [part._replace(turned=jax.tree.map(lambda entry: turn @ entry[:free], part.basis)) for part in plain]
+    return RefinedOperator(operator, turn.T, parts, problem, steps)
+
+
+def projected_residual(
+    problem: Problem, parts: list[Part], fields: list[Fields], a: Float[Array, " m"]
 ) -> Float[Array, " rows"]:
-    """sqrt(w_q / N_q) F_q at all points of all blocks: its square is the physics loss (eq:physics-loss)."""
-    solution = [{word: c[None] @ entry for word, entry in fields.items()} for fields in features]
-    found = block_residuals(problem)(solution, a[None])
-    parts = [jnp.sqrt(block.weight / len(block.points)) * found[block.name].ravel() for block in problem.blocks]
-    return jnp.concatenate(parts)
+    """sqrt(w_q / N_q) P_q F_q of all blocks, for the fields of one input. Without P its square is the physics loss
+    (eq:physics-loss)."""
+    found = block_residuals(problem)(fields, a[None])
+    rows = []
+    for block, part in zip(problem.blocks, parts, strict=True):
+        residual = jnp.sqrt(block.weight / len(block.points)) * found[block.name][0]
+        # A block may pair its points, as periodic ones do; then it is taken as it is.
+        fits = part.tests is not None and len(residual) == len(block.points)
+        rows.append((part.tests @ residual if fits else residual).ravel())
+    return jnp.concatenate(rows)
 
 
-def refine(operator: AbstractBasisOperator, problem: Problem, *, steps: int = 1) -> RefinedOperator:
-    """The operator with `steps` Gauss-Newton steps after it; one is enough for a linear problem.
-
-    The directions are right singular vectors of the linearised residual on the basis. Small singular values answer
-    a rough input by large coefficients, so only the leading ones are kept, as many as generalised cross-validation asks
-    for: the smallest ||r - U_k U_k^T r||^2 / (1 - k / N)^2, averaged over inputs with random perturbations.
-    """
-    features = [
-        query.answer({word: entry.T for word, entry in found.items()})
-        for query in block_queries(problem)
-        for found in [nested_derivatives(operator.basis, jnp.asarray(query.points), query.words)]
-    ]
-
-    def residual(c: Float[Array, " k"], a: Float[Array, " m"]) -> Float[Array, " rows"]:
-        return weighted_residual(problem, features, c, a)
-
-    of_inputs, of_noise = jax.random.split(jax.random.key(0))
-    a = problem.sample(TRIED, key=of_inputs)
-    attack = problem.attack
-    start = attack.attacked(attack.project(attack.start(a, key=of_noise), a), a).inputs
-    misfits = np.asarray(jax.jit(jax.vmap(residual))(operator.coefficients(start), start), np.float64)
-    count = operator.basis(jnp.asarray(problem.grid[:1])).shape[1]
-    jacobian = jax.jit(jax.jacfwd(residual))(jnp.zeros(count), jnp.zeros(problem.input.size))
-    left, values, right = np.linalg.svd(np.asarray(jacobian, np.float64), full_matrices=False)
-    rank = _rank(misfits @ left, np.sum(misfits**2), values, len(jacobian))
-    directions = jnp.asarray((right[:rank] / values[:rank, None]).T, jnp.float32)
-    return RefinedOperator(operator, directions, features, problem, steps)
+def _fields(parts: list[Part], c: Float[Array, " k"]) -> list[Fields]:
+    return [{word: c[None] @ entry for word, entry in part.basis.items()} for part in parts]
 
 
-def _rank(shares: Float[ndarray, "tried rank"], whole: float, values: Float[ndarray, " rank"], rows: int) -> int:
-    """How many directions generalised cross-validation keeps; `shares` are the misfits' parts along each."""
-    most = max(1, min(int(np.sum(values > CUT * values[0])), rows - 1))
-    left_over = whole - np.cumsum(np.sum(shares**2, axis=0))[:most]
-    scores = np.maximum(left_over, 0.0) / (1.0 - np.arange(1, most + 1) / rows) ** 2
-    return 1 + int(np.argmin(scores))
+def _tests(
+    operator: AbstractBasisOperator, points: Float[ndarray, "n dim"], free: int
+) -> Float[Array, "tests n"] | None:
+    """An orthonormal basis of the functions' values at the points."""
+    if len(points) <= free:
+        return None
+    values = np.asarray(operator.basis(jnp.asarray(points)), np.float64)[:, :free]
+    left, sizes, _ = np.linalg.svd(values, full_matrices=False)
+    return jnp.asarray(left[:, sizes > CUT * sizes[0]].T, jnp.float32)

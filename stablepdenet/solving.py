@@ -8,12 +8,12 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 from numpy import ndarray
 
 from stablepdenet.errors import ConfigError
-from stablepdenet.operators import Ansatz, Functions, LinearOperator, legendre, nested_derivatives
-from stablepdenet.problems import Problem
+from stablepdenet.operators import Functions, LinearOperator, legendre, table
+from stablepdenet.problems import Block, Problem
 
 # Singular values below this part of the largest are rounding.
 CUT = 1e-13
@@ -27,72 +27,87 @@ def solve(problem: Problem) -> LinearOperator:
 
     With residual rows A of the functions phi, M of the unit inputs and r of zero, weighted by sqrt(w_q / N_q), it is
     the least-squares solution of A C^T = -M and A c = -r. One factorisation in float64; no labels, no attack, no step.
+    The functions are the ansatz's times its envelope, or polynomials.
     """
-    ansatz = problem.ansatz or default_ansatz(problem)
-    size = problem.input.size
-    features, lift = ansatz.features, ansatz.lift or _nothing(size)
-    with jax.enable_x64(True):
-        at_rest = _collocate(problem, _nothing(1), np.zeros((1, size)))
-        of_input = _collocate(problem, lift, np.eye(size)) - at_rest
-        count = features(jnp.asarray(problem.grid[:1])).shape[1]
-        of_features = _collocate(problem, features, np.zeros((count, size))) - at_rest
-        _require_linear(problem, ansatz, of_features, of_input, at_rest)
+    if not is_linear(problem):
+        raise ConfigError(f"Problem '{problem.name}' is not linear in u and a: train an operator for it instead.")
+    size, lift = problem.input.size, problem.ansatz.lift if problem.ansatz else None
+    features = _features(problem)
+    functions = _beside(features, lift or (lambda points: jnp.zeros((len(points), size), points.dtype)))
+    rows = np.concatenate([_rows(problem, block, functions) for block in problem.blocks])
+    of_features, of_rest = np.split(rows, [-size - 1], axis=1)
     # Derivatives of high modes are large: columns of one size make the cut-off meaningful.
     scale = np.linalg.norm(of_features, axis=0)
     scale[scale == 0] = 1.0
-    found = np.linalg.lstsq(of_features / scale, -np.concatenate([of_input, at_rest], axis=1), rcond=CUT)[0]
-    found /= scale[:, None]
-    return LinearOperator(jnp.asarray(found[:, :-1].T, jnp.float32), jnp.asarray(found[:, -1], jnp.float32), ansatz)
+    found = np.linalg.lstsq(of_features / scale, -of_rest, rcond=CUT)[0] / scale[:, None]
+    return LinearOperator(found[:, :-1].T, found[:, -1], features, lift)
 
 
-def default_ansatz(problem: Problem) -> Ansatz:
-    """Polynomials on the box of the evaluation grid, of degrees that the collocation points can hold: on n equally
-    spaced points, least squares is stable up to degree 2 sqrt(n)."""
-    most = max(len(block.points) for block in problem.blocks)
-    degree = int(2.0 * math.sqrt(most ** (1.0 / len(problem.axes))))
-    ranges = [(float(axis[0]), float(axis[-1])) for axis in problem.axes]
-    return Ansatz(legendre(ranges, [degree] * len(ranges)))
+def is_linear(problem: Problem) -> bool:
+    """Whether every residual is linear in u, its derivatives and a together: tried on random numbers."""
+    return all(_is_linear(problem, block) for block in problem.blocks)
 
 
-def _nothing(columns: int) -> Functions:
-    return lambda points: jnp.zeros((len(points), columns), points.dtype)
+def _is_linear(problem: Problem, block: Block) -> bool:
+    """F(2 u + 3 v) - F(0) = 2 (F(u) - F(0)) + 3 (F(v) - F(0))."""
+    rng = np.random.default_rng(0)
+    mixture = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [2.0, 3.0]])
+    words = set(block.wanted(problem.coordinates).values())
+    fields = {word: mixture @ rng.normal(size=(2, len(block.points))) for word in words}
+    found = _residual(problem, block, fields, mixture @ rng.normal(size=(2, problem.input.size)))
+    u, v, rest, both = found
+    gap = np.abs(both - 2.0 * u - 3.0 * v + 4.0 * rest)
+    return bool(np.all(gap <= LINEAR * np.max(np.abs(found), initial=0.0)))
 
 
-def _collocate(problem: Problem, functions: Functions, inputs: Float[ndarray, "k m"]) -> Float[ndarray, "rows k"]:
-    """sqrt(w_q / N_q) F_q(u, a) at all points of all blocks, for k fields u and their inputs, in float64."""
-    rows = []
-    for block in problem.blocks:
-        words = block.wanted(problem.coordinates)
-        points = jnp.asarray(block.points, jnp.float64)
-        fields = nested_derivatives(functions, points, tuple(dict.fromkeys(words.values())))
-        arguments = {name: fields[word].T for name, word in words.items()}
+def _features(problem: Problem) -> Functions:
+    """The functions phi. Without any known ones: polynomials on the box of the evaluation grid, of degrees that the
+    collocation points can hold. On n equally spaced points, least squares is stable up to degree 2 sqrt(n)."""
+    ansatz = problem.ansatz
+    if ansatz and ansatz.features:
+        features = ansatz.features
+    else:
+        most = max(len(block.points) for block in problem.blocks)
+        degree = int(2.0 * math.sqrt(most ** (1.0 / len(problem.axes))))
+        features = legendre([(float(axis[0]), float(axis[-1])) for axis in problem.axes], [degree] * len(problem.axes))
+    envelope = ansatz.envelope if ansatz else None
+    return (lambda points: envelope(points) * features(points)) if envelope else features
+
+
+def _beside(*parts: Functions) -> Functions:
+    return lambda points: jnp.concatenate([part(points) for part in parts], axis=1)
+
+
+def _rows(problem: Problem, block: Block, functions: Functions) -> Float[ndarray, "rows k"]:
+    """sqrt(w / N) F at all points, for each function, each of the last ones with its unit input, and at rest."""
+    size = problem.input.size
+    words = tuple(dict.fromkeys(block.wanted(problem.coordinates).values()))
+    fields = table(functions, block.points, words)
+    count = next(iter(fields.values())).shape[1] if fields else size
+    inputs = np.concatenate([np.zeros((count - size, size)), np.eye(size)])
+    fields = {word: np.concatenate([field.T, np.zeros((1, len(field)))]) for word, field in fields.items()}
+    found = _residual(problem, block, fields, np.concatenate([inputs, np.zeros((1, size))]))
+    rows = np.concatenate([found[:-1] - found[-1], found[-1:]]).T
+    return math.sqrt(block.weight / len(block.points)) * rows
+
+
+def _residual(
+    problem: Problem, block: Block, fields: dict[tuple[int, ...], Float[ndarray, "k n"]], a: Float[ndarray, "k m"]
+) -> Float[ndarray, "k rows"]:
+    """F in float64."""
+    inputs = a @ problem.input.matrix(block.points[:, 0]).T
+
+    @jax.jit
+    def compiled(fields: dict[str, Array], a: Array, points: Array) -> Array:
+        arguments = dict(fields)
         for name in block.parameters:
             if name == "a":
-                arguments[name] = jnp.asarray(inputs @ problem.input.matrix(block.points[:, 0]).T)
+                arguments[name] = a
             elif name in problem.coordinates:
                 arguments[name] = points[:, problem.coordinates.index(name)]
-        residual = np.asarray(block.residual(**arguments), np.float64)
-        rows.append(math.sqrt(block.weight / len(points)) * residual.reshape(len(inputs), -1).T)
-    return np.concatenate(rows)
+        return block.residual(**arguments)
 
-
-def _require_linear(
-    problem: Problem,
-    ansatz: Ansatz,
-    of_features: Float[ndarray, "rows k"],
-    of_input: Float[ndarray, "rows m"],
-    at_rest: Float[ndarray, "rows 1"],
-) -> None:
-    """Tries a random field and input of two sizes."""
-    rng = np.random.default_rng(0)
-    field, a = rng.normal(size=of_features.shape[1]), rng.normal(size=problem.input.size)
-    lift = ansatz.lift or _nothing(len(a))
-    for size in (1.0, 10.0):
-
-        def functions(points: jax.Array, size: float = size) -> jax.Array:
-            return (size * (ansatz.features(points) @ field + lift(points) @ a))[:, None]
-
-        whole = _collocate(problem, functions, size * a[None])[:, 0]
-        parts = size * (of_features @ field + of_input @ a) + at_rest[:, 0]
-        if np.max(np.abs(whole - parts)) > LINEAR * np.max(np.abs(parts)):
-            raise ConfigError(f"Problem '{problem.name}' is not linear in u and a: train an operator for it instead.")
+    with jax.enable_x64(True):
+        named = {name: jnp.asarray(fields[word]) for name, word in block.wanted(problem.coordinates).items()}
+        found = compiled(named, jnp.asarray(inputs), jnp.asarray(block.points, jnp.float64))
+        return np.asarray(found, np.float64).reshape(len(a), -1)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from stablepdenet.operators.ansatz import Ansatz, Functions, table
 from stablepdenet.operators.base import (
     AbstractBasisOperator,
     AbstractOperator,
@@ -10,12 +11,13 @@ from stablepdenet.operators.base import (
     FunctionOperator,
     Query,
 )
+from stablepdenet.operators.constrained import ConstrainedOperator
 from stablepdenet.operators.deeponet import DeepONet
 from stablepdenet.operators.embeddings import EMBEDDINGS, PLAIN
 from stablepdenet.operators.foreign import Capabilities, ModuleOperator, as_operator, capabilities
 from stablepdenet.operators.host import HostOperator
 from stablepdenet.operators.jets import SUM, Derivative, nested_derivatives
-from stablepdenet.operators.linear import Ansatz, Functions, LinearOperator, legendre
+from stablepdenet.operators.linear import LinearOperator, legendre
 from stablepdenet.operators.modified import ModifiedDeepONet
 from stablepdenet.operators.pytorch import TorchOperator
 
@@ -30,6 +32,7 @@ __all__ = [
     "AbstractOperator",
     "Ansatz",
     "Capabilities",
+    "ConstrainedOperator",
     "DeepONet",
     "Derivative",
     "Evaluator",
@@ -46,4 +49,5 @@ __all__ = [
     "capabilities",
     "legendre",
     "nested_derivatives",
+    "table",
 ]

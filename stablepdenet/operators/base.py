@@ -88,6 +88,11 @@ class AbstractBasisOperator(AbstractOperator):
     input's Jacobian by that of the coefficients alone.
     """
 
+    @property
+    def lifted(self) -> bool:
+        """Whether the last coefficients are the input itself, as it is."""
+        return False
+
     @abstractmethod
     def coefficients(self, a: Float[Array, "batch m"]) -> Float[Array, "batch k"]:
         """c(a)."""
@@ -98,6 +103,20 @@ class AbstractBasisOperator(AbstractOperator):
 
     def __call__(self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]) -> Float[Array, "batch n"]:
         return self.coefficients(a) @ self.basis(points).T
+
+    def features(self, query: Query) -> Fields:
+        """What a query asks for, of every phi: k x n."""
+        found = nested_derivatives(self.basis, jnp.asarray(query.points), query.words)
+        return query.answer({word: entry.T for word, entry in found.items()})
+
+    def on(self, queries: Sequence[Query]) -> Evaluator:
+        features = [self.features(query) for query in queries]
+
+        def evaluate(a: Float[Array, "batch m"]) -> list[Fields]:
+            c = self.coefficients(a)
+            return [{word: c @ entry for word, entry in fields.items()} for fields in features]
+
+        return evaluate
 
 
 class FunctionOperator(AbstractOperator):

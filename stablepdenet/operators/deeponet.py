@@ -60,6 +60,17 @@ class DeepONet(AbstractBasisOperator):
         plain = self.embedding == PLAIN
         return self.trunk.hidden_jet(rules, rules.seed() if plain else rules.embed(EMBEDDINGS[self.embedding]))
 
+    def features(self, query: Query) -> Fields:
+        last = self.trunk.layers[-1]
+        found = {word: (entry.T @ last.weight).T for word, entry in self._hidden(query).items()}
+
+        def constants(word: Derivative) -> Float[Array, "_ n"]:
+            share = query.combination.get((), 0.0) if word == SUM else float(not word)
+            ones = jnp.broadcast_to(jnp.asarray(share, last.bias.dtype), (1, len(query.points)))
+            return jnp.concatenate([last.bias[:, None] * ones, ones])
+
+        return {word: jnp.pad(entry, ((0, 1), (0, 0))) + constants(word) for word, entry in found.items()}
+
     def on(self, queries: Sequence[Query]) -> Evaluator:
         # u = b . (W^T h + c) + b_0 = (W b) . h + (b . c + b_0), with h the trunk's last hidden layer. W is applied to
         # the inputs' side where they are clearly fewer than points. Else it is applied to the points' side: at equal

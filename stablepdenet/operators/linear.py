@@ -2,46 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+from numpy import ndarray
 
+from stablepdenet.operators.ansatz import Functions
 from stablepdenet.operators.base import AbstractBasisOperator
-
-# Functions of the points, a column each.
-Functions = Callable[[Float[Array, "n dim"]], Float[Array, "n k"]]
-
-
-@dataclass(frozen=True)
-class Ansatz:
-    """What solutions are made of: u = lift(a) + sum_j c_j phi_j.
-
-    The `lift`, a column for each number of the input, takes care of what smooth functions cannot follow, as a rough
-    initial value; None where nothing needs it.
-    """
-
-    features: Functions
-    lift: Functions | None = None
 
 
 class LinearOperator(AbstractBasisOperator):
-    """G(a) = lift(a) + sum_j (a C + c)_j phi_j."""
+    """G(a) = lift(a) + sum_j (a C + c)_j phi_j; C and c are kept in float64."""
 
-    matrix: Float[Array, "m k"]
-    constant: Float[Array, " k"]
-    ansatz: Ansatz = eqx.field(static=True)
+    matrix: Float[ndarray, "m k"] | Float[Array, "m k"]
+    constant: Float[ndarray, " k"] | Float[Array, " k"]
+    functions: Functions = eqx.field(static=True)
+    lift: Functions | None = eqx.field(static=True)
+
+    @property
+    def lifted(self) -> bool:
+        return self.lift is not None
 
     def coefficients(self, a: Float[Array, "batch m"]) -> Float[Array, "batch k"]:
         own = a @ self.matrix + self.constant
-        return own if self.ansatz.lift is None else jnp.concatenate([own, a], axis=1)
+        return jnp.concatenate([own, a], axis=1) if self.lifted else own
 
     def basis(self, points: Float[Array, "n dim"]) -> Float[Array, "n k"]:
-        features = self.ansatz.features(points)
-        lift = self.ansatz.lift
-        return features if lift is None else jnp.concatenate([features, lift(points)], axis=1)
+        found = self.functions(points)
+        return found if self.lift is None else jnp.concatenate([found, self.lift(points)], axis=1)
 
 
 def legendre(ranges: Sequence[tuple[float, float]], degrees: Sequence[int]) -> Functions:
@@ -60,7 +51,12 @@ def legendre(ranges: Sequence[tuple[float, float]], degrees: Sequence[int]) -> F
 
 def _polynomials(z: Float[Array, " n"], degree: int) -> Float[Array, "n degree"]:
     """(n + 1) P_{n+1} = (2 n + 1) z P_n - n P_{n-1}, normalised."""
-    values = [jnp.ones_like(z), z]
-    for n in range(1, degree - 1):
-        values.append(((2 * n + 1) * z * values[n] - n * values[n - 1]) / (n + 1))
-    return jnp.stack([(2.0 * n + 1.0) ** 0.5 * value for n, value in enumerate(values[:degree])], axis=1)
+
+    def following(last: tuple[Array, Array], n: Float[Array, ""]) -> tuple[tuple[Array, Array], Array]:
+        before, value = last
+        return (value, ((2.0 * n + 1.0) * z * value - n * before) / (n + 1.0)), value
+
+    # A loop, not its many steps: derivatives of these take long to compile.
+    numbers = jnp.arange(degree, dtype=z.dtype)
+    _, values = jax.lax.scan(following, (jnp.zeros_like(z), jnp.ones_like(z)), numbers)
+    return values.T * jnp.sqrt(2.0 * numbers + 1.0)

@@ -86,7 +86,7 @@ class Block:
             return {}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Problem:
     """A parametric PDE a -> u with everything that training and evaluation need.
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from stablepdenet import points
 from stablepdenet.attacks import PeriodicEndpoints, PGDLinf
+from stablepdenet.operators import Ansatz
 from stablepdenet.problems.base import Block, Problem, periodic_residual
+from stablepdenet.problems.lifts import periodic_hats
 from stablepdenet.problems.reference import ColeHopfReference
 from stablepdenet.spaces import PeriodicGaussianField, SensorInput
 
@@ -45,4 +47,6 @@ def burgers(
         tests=1000,
         fronts=True,
         embedding="periodic",
+        # The initial value as it diffuses, and what transport makes of it in time.
+        ansatz=Ansatz(lift=periodic_hats(viscosity, x), envelope=lambda points: points[:, 1:]),
     )

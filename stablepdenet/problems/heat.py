@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
-from numpy import ndarray
 
 from stablepdenet import points
 from stablepdenet.attacks import PGDLinf
 from stablepdenet.operators import Ansatz, Functions
 from stablepdenet.problems.base import Block, Problem
+from stablepdenet.problems.lifts import LATER, evolved_hats
 from stablepdenet.problems.reference import LinearReference
 from stablepdenet.solvers.heat import response_matrix
 from stablepdenet.spaces import GaussianField, SensorInput
@@ -40,34 +39,14 @@ def heat(
         attack=PGDLinf(eps=0.05),
         reference=LinearReference(lambda axes: response_matrix(x, points.grid(*axes), alpha), axes),
         axes=axes,
-        ansatz=Ansatz(_corner_functions(alpha), _evolved_hats(alpha, x)),
+        ansatz=Ansatz(lift=evolved_hats(alpha, x), features=_corner_functions(alpha)),
         # The paper's jump does not say where: a block in the middle, and a single step.
         unseen={"jump": (abs(x - 0.5) <= 0.25)[None] * 1.0, "step": (x >= 0.5)[None] * 1.0},
     )
 
 
-# Solutions of the heat equation jump where time begins: there, a value slightly inside of the domain and slightly
-# later than the beginning stands for the limit from inside.
-INSIDE, LATER = 1e-9, 1e-24
-
-
-def _evolved_hats(alpha: float, x: Float[ndarray, " m"]) -> Functions:
-    """The initial value, continued by constants, as it evolves on the whole line: exact at t = 0 and in the equation.
-
-    A piecewise-linear function is a sum of ramps max(x - x_i, 0), one for each kink; heat turns a ramp into
-    z Phi(z / s) + s phi(z / s), z = x - x_i, s^2 = 2 alpha t, with the normal law's Phi and phi.
-    """
-    slopes = np.diff(np.eye(len(x)), axis=0) / np.diff(x)[:, None]
-    kinks = np.diff(slopes, axis=0, prepend=0.0, append=0.0)
-
-    def functions(points: Float[Array, "n dim"]) -> Float[Array, "n m"]:
-        z = points[:, :1] - jnp.asarray(x, points.dtype)
-        s = jnp.sqrt(2.0 * alpha * jnp.maximum(points[:, 1:], LATER))
-        ramps = z * jax.scipy.stats.norm.cdf(z / s) + s * jax.scipy.stats.norm.pdf(z / s)
-        first = jnp.asarray(np.eye(len(x))[0], points.dtype)
-        return ramps @ jnp.asarray(kinks, points.dtype) + first
-
-    return functions
+# Corner functions jump where time begins: there, a value slightly inside stands for the limit.
+INSIDE = 1e-9
 
 
 def _corner_functions(alpha: float, orders: int = 5) -> Functions:
