@@ -28,12 +28,18 @@ def _choice(default: str, *options: str) -> Any:
 
 @dataclass(frozen=True)
 class OperatorConfig:
-    """The networks: 4 weight matrices of width 128 in branch and trunk; `embedding` is what the trunk sees."""
+    """The networks: 4 weight matrices of width 128 in branch and trunk; `embedding` is what the trunk sees.
 
-    kind: str = _choice("deeponet", "deeponet", "modified")
+    The kind `solved` has no networks: it is the solution of a linear problem by least squares. With `constraints` hard,
+    solutions have the form of the problem's ansatz. `refinements` counts the Gauss-Newton steps of every answer.
+    """
+
+    kind: str = _choice("deeponet", "deeponet", "modified", "solved")
     width: int = _number(128, low=1)
     depth: int = _number(4, low=2)
     embedding: str = _choice("coordinates", "coordinates", "periodic", "waves")
+    constraints: str = _choice("soft", "soft", "hard")
+    refinements: int = _number(0, low=0, high=100)
 
 
 @dataclass(frozen=True)
@@ -58,18 +64,23 @@ class MethodConfig:
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """Algorithm 2: `warmup` = j0, `refresh` = M; Adam with a constant rate.
+    """Algorithm 2: `warmup` = j0, `refresh` = M; Adam with a constant rate, or Muon, or a rate that rises over the
+    first steps and falls along a cosine.
 
     `cache` says what a refresh attacks: the whole training `set`, from which each step draws its batch, or one `batch`,
-    reused for M steps. Every `validate_every` steps the loss on `validation` functions of their own is taken.
+    reused for M steps. `points` says where residuals are taken: at the problem's own points, or at its fine ones, which
+    answers are refined on. Every `validate_every` steps the loss on `validation` functions of their own is taken.
     """
 
     steps: int = _number(50_000, low=1)
     warmup: int = _number(5_000, low=0)
     refresh: int = _number(1_000, low=1)
     cache: str = _choice("set", "batch", "set")
+    points: str = _choice("own", "own", "fine")
     functions: int = _number(1_000, low=1)
     batch: int = _number(100, low=1)
+    optimiser: str = _choice("adam", "adam", "muon")
+    schedule: str = _choice("constant", "constant", "cosine")
     learning_rate: float = _number(5e-4, low=0.0, exclusive=True)
     validation: int = _number(200, low=1)
     validate_every: int = _number(500, low=1)
@@ -80,14 +91,21 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """Everything that decides a run. `problem` holds the problem's name and its own options."""
+    """Everything that decides a run. `problem` holds the problem's name and its own options, `recipe` says under which
+    name the rest was chosen."""
 
     problem: Mapping[str, Value]
     seed: int = _number(0, low=0, high=2**32 - 1)
+    recipe: str = _choice("paper", "paper", "robust")
     operator: OperatorConfig = OperatorConfig()
     attack: AttackConfig = AttackConfig()
     method: MethodConfig = MethodConfig()
     training: TrainingConfig = TrainingConfig()
+
+    @property
+    def called(self) -> str:
+        """The method's name in tables: a recipe of its own stands under its own."""
+        return self.method.name if self.recipe == "paper" else self.recipe
 
     def as_dict(self) -> dict[str, Any]:
         """Nested plain values, as stored with a run."""
@@ -134,8 +152,8 @@ def override(config: Config, changes: Mapping[str, Any]) -> Config:
     """A copy of `config` with dotted keys replaced; unknown keys and impossible values are refused by name."""
     sections: dict[str, Any] = {key: value for key, value in vars(config).items() if dataclasses.is_dataclass(value)}
     edits: dict[str, dict[str, Any]] = {key: {} for key in sections}
-    problem, seed = dict(config.problem), config.seed
-    known = ["seed", *(f"{name}.{f.name}" for name, part in sections.items() for f in dataclasses.fields(part))]
+    problem, own = dict(config.problem), {key: getattr(config, key) for key in ("seed", "recipe")}
+    known = [*own, *(f"{name}.{f.name}" for name, part in sections.items() for f in dataclasses.fields(part))]
     for key, value in changes.items():
         section, _, name = key.partition(".")
         if section == "problem" and name and name != "name":
@@ -144,12 +162,12 @@ def override(config: Config, changes: Mapping[str, Any]) -> Config:
             near = difflib.get_close_matches(key, known, n=1, cutoff=0.8)
             hint = f"did you mean '{near[0]}'?" if near else f"the keys are {', '.join(known)} and problem.*."
             raise ConfigError(f"Unknown configuration key '{key}': {hint}")
-        elif key == "seed":
-            seed = check(Config, "seed", value, "seed")
+        elif key in own:
+            own[key] = check(Config, key, value, key)
         else:
             edits[section][name] = check(type(sections[section]), name, value, key)
     changed = {name: dataclasses.replace(sections[name], **edit) for name, edit in edits.items()}
-    result = dataclasses.replace(config, problem=problem, seed=seed, **changed)
+    result = dataclasses.replace(config, problem=problem, **own, **changed)
     training = result.training
     if result.method.name != "pi" and training.warmup >= training.steps:
         raise ConfigError(
@@ -160,6 +178,11 @@ def override(config: Config, changes: Mapping[str, Any]) -> Config:
         raise ConfigError("attack.steps = 0 with attack.random_start = false is no attack: raise attack.steps.")
     if result.operator.kind == "modified" and result.operator.embedding != "coordinates":
         raise ConfigError("operator.kind = modified sees the coordinates: add --set operator.embedding=coordinates.")
+    if result.operator.kind == "modified" and (result.operator.constraints == "hard" or result.operator.refinements):
+        raise ConfigError(
+            "operator.kind = modified has no basis, which operator.constraints = hard and operator.refinements need: "
+            "take the kind deeponet."
+        )
     if training.batch > training.functions:
         raise ConfigError(
             f"training.batch = {training.batch} is larger than training.functions = {training.functions}: lower "

@@ -33,6 +33,18 @@ def trapezoid(axis: Float[ndarray, " num"]) -> Float[ndarray, " num"]:
     return np.append(half, 0) + np.insert(half, 0, 0)
 
 
+def gauss(num: int) -> Float[ndarray, " num"]:
+    """The Gauss-Legendre nodes of the unit interval."""
+    return 0.5 * (np.polynomial.legendre.leggauss(num)[0] + 1.0)
+
+
+def rows(num: int, times: Float[ndarray, " times"]) -> Float[ndarray, "points 2"]:
+    """`num` equally spaced points of the period (0, 1) at each time, shifted from one time to the next by the golden
+    section, so that all of them together leave no gap."""
+    shifts = np.arange(len(times)) * (np.sqrt(5.0) - 1.0) / 2.0 % 1.0
+    return np.stack([((np.arange(num) + shifts[:, None]) / num).ravel(), np.repeat(times, num)], axis=1)
+
+
 def hammersley(num: int, box: Sequence[Interval] = (UNIT,)) -> Float[ndarray, "num dim"]:
     """The Hammersley set in any dimension: (i + 1/2) / num beside the Halton sequence of the remaining coordinates.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 import equinox as eqx
@@ -82,6 +83,7 @@ def refine(operator: AbstractOperator, problem: Problem, *, steps: int = 1) -> R
     """The operator with `steps` Gauss-Newton steps after it; one is enough for a linear problem."""
     if not isinstance(operator, AbstractBasisOperator):
         raise ConfigError(f"{type(operator).__name__} has no basis to refine in: it must be a DeepONet, or solved.")
+    problem = _open(operator, dataclasses.replace(problem, blocks=problem.fine or problem.blocks))
     bases = [operator.features(query) for query in block_queries(problem)]
     size = problem.input.size
     count = next(iter(bases[0].values())).shape[0]
@@ -103,6 +105,20 @@ def refine(operator: AbstractOperator, problem: Problem, *, steps: int = 1) -> R
     return RefinedOperator(operator, turn.T, parts, problem, steps)
 
 
+def _open(operator: AbstractBasisOperator, problem: Problem) -> Problem:
+    """The problem without the blocks that the operator satisfies by its construction, whatever its coefficients are."""
+    a = jnp.zeros((1, problem.input.size))
+    queries, residuals = block_queries(problem), block_residuals(problem)
+    rng = np.random.default_rng(0)
+    c = rng.normal(size=operator.coefficients(a).shape).astype(np.float32)
+    if operator.lifted:
+        c[:, -problem.input.size :] = 0.0
+    found = residuals([{word: c @ e for word, e in operator.features(query).items()} for query in queries], a)
+    sizes = {block.name: float(jnp.max(jnp.abs(found[block.name]))) for block in problem.blocks}
+    kept = tuple(block for block in problem.blocks if sizes[block.name] > CUT * max(sizes.values()))
+    return dataclasses.replace(problem, blocks=kept or problem.blocks)
+
+
 def projected_residual(
     problem: Problem, parts: list[Part], fields: list[Fields], a: Float[Array, " m"]
 ) -> Float[Array, " rows"]:
@@ -113,8 +129,9 @@ def projected_residual(
     for block, part in zip(problem.blocks, parts, strict=True):
         residual = jnp.sqrt(block.weight / len(block.points)) * found[block.name][0]
         # A block may pair its points, as periodic ones do; then it is taken as it is.
-        fits = part.tests is not None and len(residual) == len(block.points)
-        rows.append((part.tests @ residual if fits else residual).ravel())
+        if part.tests is not None and len(residual) == len(block.points):
+            residual = part.tests @ residual
+        rows.append(residual.ravel())
     return jnp.concatenate(rows)
 
 

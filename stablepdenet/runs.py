@@ -12,7 +12,8 @@ from stablepdenet.errors import CheckpointError, ConfigError, Interrupted
 from stablepdenet.methods import METHODS
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.problems import PROBLEMS, Problem, complete_options, make_problem
-from stablepdenet.training import Program, Run, TrainState, checkpoint, train_in, train_suite
+from stablepdenet.recipes import settings_of
+from stablepdenet.training import SOLVED, Program, Run, TrainState, checkpoint, deployed, train_in, train_suite
 from stablepdenet.training.run import load_config, read_json, storage, write_json
 from stablepdenet.training.suite import NewReport
 
@@ -21,8 +22,9 @@ SINGLE, SUITE = "config.json", "suite.json"
 FINGERPRINT = "fingerprint"
 
 
-def configure(problem: Problem, changes: Mapping[str, Any] | None = None) -> Config:
-    """The paper's configuration with the problem's own sizes and training radius, then `changes` by dotted keys."""
+def configure(problem: Problem, changes: Mapping[str, Any] | None = None, *, recipe: str = "paper") -> Config:
+    """The paper's configuration with the problem's own sizes and training radius, then the recipe's, then `changes` by
+    dotted keys."""
     own = {
         "attack.eps": problem.attack.eps,
         "attack.steps": problem.attack.steps,
@@ -33,10 +35,10 @@ def configure(problem: Problem, changes: Mapping[str, Any] | None = None) -> Con
         "training.batch": problem.batch,
     }
     identity = {"name": problem.name, FINGERPRINT: problem.fingerprint}
-    return override(Config(problem=identity), {**own, **(changes or {})})
+    return override(Config(problem=identity), {**own, **settings_of(recipe, problem), **(changes or {})})
 
 
-def resolve(name: str, changes: Mapping[str, Any]) -> tuple[Problem, Config]:
+def resolve(name: str, changes: Mapping[str, Any], *, recipe: str = "paper") -> tuple[Problem, Config]:
     """The registered problem `name` with its `problem.*` options, and the configuration with all of them in it."""
     if changes.get("problem.name", name) != name:
         raise ConfigError(f"problem.name = {changes['problem.name']!r} is not the problem '{name}' that was asked for.")
@@ -45,7 +47,8 @@ def resolve(name: str, changes: Mapping[str, Any]) -> tuple[Problem, Config]:
     options = complete_options(name, {key: value for key, value in given.items() if key not in ("name", FINGERPRINT)})
     others = {key: value for key, value in changes.items() if not key.startswith(prefix)}
     problem = make_problem(name, options)
-    return problem, configure(problem, {**others, **{f"{prefix}{key}": value for key, value in options.items()}})
+    settings = {**others, **{f"{prefix}{key}": value for key, value in options.items()}}
+    return problem, configure(problem, settings, recipe=recipe)
 
 
 def problem_of(config: Config) -> Problem:
@@ -67,7 +70,7 @@ def start(
         there = "a single run" if together else "the three methods"
         raise ConfigError(f"'{folder}' holds {there}, which is not what is asked for: choose another --out.")
     if not together:
-        name = config.method.name
+        name = config.called
         return {name: train_in(folder, problem, config, report=new_report(name, config))}
     with storage(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -103,14 +106,15 @@ def load_operators(folders: Sequence[Path]) -> tuple[Problem, Config, dict[str, 
         for what, one, other in (("problem", first.problem, config.problem), ("seed", first.seed, config.seed)):
             if one != other:
                 raise ConfigError(f"'{singles[0]}' and '{folder}' differ in their {what}: evaluate them one by one.")
-        if checkpoint.newest_step(Run.open(folder).checkpoints) < config.training.steps:
+        trained = checkpoint.newest_step(Run.open(folder).checkpoints)
+        if config.operator.kind != SOLVED and trained < config.training.steps:
             raise CheckpointError(f"'{folder}' is not trained to its end: `stablepdenet resume {folder}` finishes it.")
-    methods = [config.method.name for config in configs.values()]
+    methods = [config.called for config in configs.values()]
     twice = next((name for name in methods if methods.count(name) > 1), None)
     if twice:
         raise ConfigError(f"Two of the runs are of the method {twice}: evaluate them one by one.")
     problem = problem_of(first)
-    operators = {config.method.name: load_operator(folder, problem)[1] for folder, config in configs.items()}
+    operators = {config.called: load_operator(folder, problem)[1] for folder, config in configs.items()}
     return dataclasses.replace(problem, name=label(first)), first, operators
 
 
@@ -136,7 +140,8 @@ def load_operator(folder: Path | str, problem: Problem | None = None) -> tuple[P
         )
     run = Run.open(folder)
     problem = problem or problem_of(run.config)
-    state = run.latest(Program(problem, run.config).initial())
+    start = Program(problem, run.config).initial()
+    state = start if run.config.operator.kind == SOLVED else run.latest(start)
     if state is None:
         raise CheckpointError(f"'{folder}' has no checkpoint yet: continue it with `stablepdenet resume {folder}`.")
-    return problem, state.trained
+    return problem, deployed(state.trained, problem, run.config)

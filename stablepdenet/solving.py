@@ -34,7 +34,7 @@ def solve(problem: Problem) -> LinearOperator:
     size, lift = problem.input.size, problem.ansatz.lift if problem.ansatz else None
     features = _features(problem)
     functions = _beside(features, lift or (lambda points: jnp.zeros((len(points), size), points.dtype)))
-    rows = np.concatenate([_rows(problem, block, functions) for block in problem.blocks])
+    rows = np.concatenate([_rows(problem, block, functions) for block in problem.fine or problem.blocks])
     of_features, of_rest = np.split(rows, [-size - 1], axis=1)
     # Derivatives of high modes are large: columns of one size make the cut-off meaningful.
     scale = np.linalg.norm(of_features, axis=0)
@@ -67,7 +67,7 @@ def _features(problem: Problem) -> Functions:
     if ansatz and ansatz.features:
         features = ansatz.features
     else:
-        most = max(len(block.points) for block in problem.blocks)
+        most = max(len(block.points) for block in problem.fine or problem.blocks)
         degree = int(2.0 * math.sqrt(most ** (1.0 / len(problem.axes))))
         features = legendre([(float(axis[0]), float(axis[-1])) for axis in problem.axes], [degree] * len(problem.axes))
     envelope = ansatz.envelope if ansatz else None

@@ -28,6 +28,7 @@ STAGES = [
     "solving",
     "refining",
     "config",
+    "recipes",
     "methods",
     "training",
     "evaluation",

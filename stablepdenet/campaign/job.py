@@ -5,27 +5,32 @@ from __future__ import annotations
 import csv
 import dataclasses
 import importlib.metadata
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from filelock import FileLock, Timeout
 
 from stablepdenet.campaign.plan import BUDGETS, LAST, Job, steps_of
 from stablepdenet.config import Config, override
-from stablepdenet.errors import AuditError
+from stablepdenet.errors import AuditError, ConfigError
 from stablepdenet.evaluation import Audit, audit
+from stablepdenet.evaluation.session import BASELINE
 from stablepdenet.methods import METHODS
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.problems import Problem
 from stablepdenet.results import Result, fields_of, save_result
 from stablepdenet.runs import resolve, start
-from stablepdenet.training import Report
+from stablepdenet.training import SOLVED, Report, deployed
 from stablepdenet.training.run import Row, storage
-from stablepdenet.zoo import write_model
+from stablepdenet.zoo import load_model, write_model
 
 # Searches for the worst case take long: they are made on so many inputs at most.
 FEW = 200
+# An operator that refines its answers does much more for each.
+FEWER = 50
 # Only this seed's solutions are kept for the figures, and its models for the zoo: they are large.
 PICTURED = 0
 PACKAGES = ("stablepdenet", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy")
@@ -36,7 +41,7 @@ Tell = Callable[[str, int, int], None]
 def run_job(job: Job, tell: Tell) -> None:
     """Trains, or continues training, and measures; `tell` hears of the stage, how far it is, and the training steps
     done in all."""
-    problem, config = resolve(job.problem, {**job.changes, "seed": job.seed})
+    problem, config = resolve(job.problem, {**job.changes, "seed": job.seed}, recipe=job.base)
     problem = dataclasses.replace(problem, name=job.label)
     training = config.training
     with storage(job.runs):
@@ -54,17 +59,43 @@ def run_job(job: Job, tell: Tell) -> None:
     with _alone(job, tell):
         if job.done:
             return
-        states = start(problem, config, job.runs, together=True, new_report=new_report)
-        last = {name: state.operator for name, state in states.items()}
-        best = {name: state.trained for name, state in states.items()}
-        after, _ = _measure(job, job.recipe + LAST, last, problem, config, tell, searched=("lipschitz",))
-        chosen, whole = _measure(job, job.recipe, best, problem, config, tell, searched=BUDGETS[job.budget].searched)
+        together = job.base == "paper"
+        began = time.perf_counter()
+        states = start(problem, config, job.runs, together=together, new_report=new_report)
+        best = {name: deployed(state.trained, problem, config) for name, state in states.items()}
+        kept = {
+            name: Kept(override(config, {"method.name": name}), job.runs / name)
+            if together
+            else Kept(config, job.runs, time.perf_counter() - began)
+            for name in states
+        }
+        if together:
+            last = {name: state.operator for name, state in states.items()}
+            after, _ = _measure(job, job.recipe + LAST, last, problem, kept, tell, searched=("lipschitz",))
+            save_result(Path(job.out), after)
+        chosen, whole = _measure(job, job.recipe, best, problem, kept, tell, searched=BUDGETS[job.budget].searched)
         out, pictured = Path(job.out), job.seed == PICTURED
-        for name, operator in best.items() if pictured else ():
+        for name, state in states.items() if pictured and config.operator.kind != SOLVED else ():
             path = out / "models" / job.recipe / f"{job.label}-{name}.safetensors"
-            write_model(operator, override(config, {"method.name": name}), path)
-        save_result(out, after)
+            write_model(state.trained, kept[name].config, path)
         save_result(out, chosen, fields_of(best, problem, whole) if pictured else None)
+
+
+class Kept(NamedTuple):
+    """What is told of a method beside its rows: its configuration, the folder of its training, and the seconds it
+    took if there was none."""
+
+    config: Config
+    folder: Path
+    seconds: float = 0.0
+
+    def curves(self) -> dict[str, list[float | None]]:
+        """The columns of the training log at the steps that were validated."""
+        if self.config.operator.kind == SOLVED:
+            return {}
+        with (self.folder / "log.csv").open(newline="") as file:
+            rows = [row for row in csv.DictReader(file) if row["validation_clean"]]
+        return {name: [float(row[name]) if row[name] else None for row in rows] for name in rows[0]}
 
 
 @contextmanager
@@ -88,43 +119,46 @@ def _measure(
     recipe: str,
     operators: dict[str, AbstractOperator],
     problem: Problem,
-    config: Config,
+    kept: dict[str, Kept],
     tell: Tell,
     *,
     searched: tuple[str, ...],
 ) -> tuple[Result, Audit]:
     """The result, and the audit of the whole test set. An audit that lacks something is none."""
+    steps = steps_of(next(iter(kept.values())).config)
 
     def progress(title: str, done: int, total: int) -> None:
-        tell("audit", done, steps_of(config))
+        tell("audit", done, steps)
 
     tests = BUDGETS[job.budget].tests
+    few = min(FEW if job.base == "paper" else FEWER, tests or FEW)
     whole, sample = (
-        audit(operators, problem, parts=parts, tests=number, recipe=recipe, seed=job.seed, progress=progress)
-        for parts, number in ((("errors",), tests), (searched, min(FEW, tests or FEW)))
+        audit(named, problem, parts=parts, tests=number, recipe=recipe, seed=job.seed, progress=progress)
+        for named, parts, number in ((_baseline(job) | operators, ("errors",), tests), (operators, searched, few))
     )
     for found in (whole, sample):
         if found.stopped:
             raise KeyboardInterrupt
         if found.failures:
             raise AuditError(found.failures[0])
-    logs = {name: read_log(job.runs / name / "log.csv") for name in METHODS}
+    curves = {name: own.curves() for name, own in kept.items()}
     result = Result(
         recipe=recipe,
         problem=job.label,
         seed=job.seed,
-        rows=whole.rows + sample.rows,
-        settings={name: override(config, {"method.name": name}).as_dict() for name in METHODS},
-        curves=logs,
-        seconds={name: float(log["seconds"][-1] or 0) for name, log in logs.items()},
+        rows=[row for row in whole.rows + sample.rows if row["method"] in kept],
+        settings={name: own.config.as_dict() for name, own in kept.items()},
+        curves=curves,
+        seconds={name: (curves[name].get("seconds") or [own.seconds])[-1] or 0.0 for name, own in kept.items()},
         versions={name: importlib.metadata.version(name) for name in PACKAGES},
         notes=list(dict.fromkeys(whole.notes + sample.notes)),
     )
     return result, whole
 
 
-def read_log(path: Path) -> dict[str, list[float | None]]:
-    """The columns of a training log at the steps that were validated."""
-    with path.open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["validation_clean"]]
-    return {name: [float(row[name]) if row[name] else None for row in rows] for name in rows[0]}
+def _baseline(job: Job) -> dict[str, AbstractOperator]:
+    """What finds the common perturbation for a recipe that has no baseline of its own: the zoo's, of seed 0."""
+    if job.base != "paper" and job.label == job.problem:
+        with suppress(ConfigError):  # a problem that the zoo does not have
+            return {BASELINE: load_model(job.problem, BASELINE)}
+    return {}

@@ -12,39 +12,49 @@ from typing import Any, NamedTuple
 from stablepdenet.config import Config, flatten, override
 from stablepdenet.errors import ConfigError
 from stablepdenet.methods import METHODS
+from stablepdenet.recipes import RECIPES
 from stablepdenet.results import load_result, path_of
 from stablepdenet.runs import label, resolve
+from stablepdenet.training import SOLVED
+from stablepdenet.training.run import load_config
 
 # Rows of the parameters after the last step stand beside those of the best ones.
 LAST = "-last"
 # A campaign sets these itself.
-OWN = ("seed", "method.name", "problem.name", "problem.fingerprint")
+OWN = ("seed", "recipe", "method.name", "problem.name", "problem.fingerprint")
 LONGEST, MOST_SEEDS, LARGEST_SEED = 200, 10_000, 2**32 - 1
 
 
 class Budget(NamedTuple):
-    """What is changed in every problem, how many test inputs are measured (None: as many as the paper has), and what
+    """What is changed in each recipe, how many test inputs are measured (None: as many as the paper has), and what
     parts of the audit are made on fewer."""
 
-    changes: dict[str, Any]
+    changes: dict[str, dict[str, Any]]
     tests: int | None
     searched: tuple[str, ...]
 
 
+SHORT: dict[str, dict[str, Any]] = {
+    "paper": {"training.steps": 5_000, "training.warmup": 1_000, "training.refresh": 500},
+    "robust": {"training.steps": 1_000},
+}
 BUDGETS = {
-    "paper": Budget({}, None, ("lipschitz", "attacks", "unseen")),
-    "quick": Budget({"training.steps": 5_000, "training.warmup": 1_000, "training.refresh": 500}, 200, ("lipschitz",)),
+    "paper": Budget({recipe: {} for recipe in SHORT}, None, ("lipschitz", "attacks", "unseen")),
+    "quick": Budget(SHORT, 200, ("lipschitz",)),
 }
 
 
 @dataclass(frozen=True)
 class Job:
-    """The three methods on one problem from one seed: trained, audited, and written below `out`.
+    """A recipe on one problem from one seed (of the paper: its three methods): trained, audited, and written below
+    `out`.
 
-    `label` is the problem with its options where they are not the paper's; `changes` are all settings that are not.
+    `base` is the recipe, `recipe` its name with the settings that were changed; `label` is the problem with its options
+    where they are not the paper's; `changes` are all settings that are not the recipe's own.
     """
 
     out: str
+    base: str
     recipe: str
     problem: str
     label: str
@@ -69,7 +79,8 @@ class Job:
     @property
     def done(self) -> bool:
         """They are written in one piece, the best parameters' last."""
-        return self.path.exists() and path_of(Path(self.out), self.recipe + LAST, self.label, self.seed).exists()
+        last = path_of(Path(self.out), self.recipe + LAST, self.label, self.seed)
+        return self.path.exists() and (self.base != "paper" or last.exists())
 
     def dump(self) -> str:
         """As text, for another process."""
@@ -81,7 +92,13 @@ class Job:
 
 
 def make_jobs(
-    problems: Sequence[str], seeds: Sequence[int], budget: str, changes: Mapping[str, Any], out: Path
+    problems: Sequence[str],
+    seeds: Sequence[int],
+    budget: str,
+    changes: Mapping[str, Any],
+    out: Path,
+    *,
+    base: str = "paper",
 ) -> tuple[list[Job], dict[str, int]]:
     """The jobs, whole seeds first (what is there early is comparable over problems), and how many training steps a job
     of each problem has. Every name and setting is checked here, and that what is done was done with them."""
@@ -90,20 +107,24 @@ def make_jobs(
     own = next((key for key in changes if key in OWN), None)
     if own:
         raise ConfigError(f"--set {own} is for a campaign to set: choose problems and --seeds instead.")
-    settings = {**BUDGETS[budget].changes, **changes}
-    configs = {name: resolve(name, settings)[1] for name in problems}
-    recipe = _recipe(budget, changes, next(iter(configs.values())))
+    if base not in RECIPES:
+        raise ConfigError(f"--recipe {base!r} must be one of {', '.join(RECIPES)}.")
+    settings = {**BUDGETS[budget].changes[base], **changes}
+    configs = {name: resolve(name, settings, recipe=base)[1] for name in problems}
+    recipe = _recipe(base, budget, changes, next(iter(configs.values())))
     jobs = [
-        Job(str(out), recipe, name, label(configs[name]), seed, settings, budget) for seed in seeds for name in problems
+        Job(str(out), base, recipe, name, label(configs[name]), seed, settings, budget)
+        for seed in seeds
+        for name in problems
     ]
     for job in jobs:
         _require_same(job, override(configs[job.problem], {"seed": job.seed}))
     return jobs, {label(config): steps_of(config) for config in configs.values()}
 
 
-def _recipe(budget: str, changes: Mapping[str, Any], config: Config) -> str:
+def _recipe(base: str, budget: str, changes: Mapping[str, Any], config: Config) -> str:
     """A variation carries its settings in its name, so that its rows are never taken for the paper's."""
-    name = "paper" if budget == "paper" else f"paper-{budget}"
+    name = base if budget == "paper" else f"{base}-{budget}"
     resolved = flatten(config.as_dict())
     if changes:
         name += f"[{','.join(f'{key}={resolved[key]}' for key in sorted(changes))}]"
@@ -116,8 +137,10 @@ def _require_same(job: Job, config: Config) -> None:
     """Refuses results that other settings made: they would be averaged with the new ones."""
     if not job.done:
         return
-    stored = flatten(load_result(job.path).settings["pi"])
-    wanted = flatten(override(config, {"method.name": "pi"}).as_dict())
+    kept = load_result(job.path).settings
+    # Read as a configuration: a setting that did not exist yet had its default value.
+    stored = flatten(load_config(kept.get("pi", kept.get(job.base)), job.path).as_dict())
+    wanted = flatten((override(config, {"method.name": "pi"}) if "pi" in kept else config).as_dict())
     for key in sorted(stored.keys() | wanted.keys()):
         if stored.get(key) != wanted.get(key):
             raise ConfigError(
@@ -129,6 +152,10 @@ def _require_same(job: Job, config: Config) -> None:
 def steps_of(config: Config) -> int:
     """The training steps of a job: its methods share the warm-up."""
     training = config.training
+    if config.operator.kind == SOLVED:
+        return 0
+    if config.recipe != "paper":
+        return training.steps
     return training.warmup + len(METHODS) * (training.steps - training.warmup)
 
 

@@ -18,13 +18,14 @@ def reproduce(
         list[str] | None, typer.Argument(metavar="[PROBLEM...]", help="Default: the paper's six settings.")
     ] = None,
     more: Annotated[str, typer.Option("--problems", help="The same, with commas between.")] = "",
+    recipe: Annotated[str, typer.Option(help="paper (pi, adv and stable), or robust.")] = "paper",
     seeds: Annotated[str, typer.Option(help="How many (5: 0 to 4), or which: 3,4 or 2-4; 3-3 for one.")] = "5",
     budget: Annotated[str, typer.Option(help="paper, or quick: a look at the whole way in minutes.")] = "paper",
     workers: Annotated[int, typer.Option(min=1, help="Trainings side by side, one core each.")] = 2,
     out: Annotated[Path, typer.Option(help="Rows go here, trainings below runs/ in it.")] = Path("results"),
     settings: Settings = None,
 ) -> None:
-    """Train and audit pi, adv and stable over problems and seeds; finished ones are skipped, killed ones continued."""
+    """Train and audit a recipe over problems and seeds; finished ones are skipped, killed ones continued."""
     from stablepdenet.campaign import make_jobs, parse_seeds, run_jobs
     from stablepdenet.cli.campaign import CampaignProgress
     from stablepdenet.config import parse_settings
@@ -32,7 +33,7 @@ def reproduce(
 
     chosen = [*(problems or []), *(name.strip() for name in more.split(",") if name.strip())]
     chosen = list(dict.fromkeys(chosen)) or list(paper.tables()["relative_l2"])
-    jobs, steps = make_jobs(chosen, parse_seeds(seeds), budget, parse_settings(settings or []), out)
+    jobs, steps = make_jobs(chosen, parse_seeds(seeds), budget, parse_settings(settings or []), out, base=recipe)
     with CampaignProgress(jobs, steps) as show:
         outcome = run_jobs(jobs, workers, show)
     if outcome.stopped:

@@ -12,6 +12,7 @@ from stablepdenet.cli.base import Folder, Json, Settings, app, stoppable
 from stablepdenet.errors import ConfigError
 
 if TYPE_CHECKING:
+    from stablepdenet.config import Config
     from stablepdenet.problems import Problem
     from stablepdenet.training import Report, TrainState
 
@@ -23,6 +24,9 @@ def train(
     method: Annotated[
         str | None, typer.Option(help="pi, adv, stable (default), or all: they share the warm-up.")
     ] = None,
+    recipe: Annotated[
+        str, typer.Option(help="paper, or robust: solved if the problem is linear, else trained and refined.")
+    ] = "paper",
     seed: Annotated[int | None, typer.Option(help="Decides every random number of the run. Default: 0.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder. Default: runs/PROBLEM-METHOD-SEED.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with the sections of `config.json`.")] = None,
@@ -32,21 +36,26 @@ def train(
 ) -> None:
     """Train a method on a problem, from physics alone."""
     from stablepdenet.config import parse_settings, read_toml
+    from stablepdenet.recipes import explain
     from stablepdenet.runs import holds_run, resolve, start
 
     if method not in (None, "pi", "adv", "stable", "all"):
         raise ConfigError(f"--method {method!r} must be one of pi, adv, stable, all.")
+    if method and recipe != "paper":
+        raise ConfigError(f"--method {method} is for --recipe paper: another recipe has a method of its own.")
     together = method == "all"
     changes = {**(read_toml(config) if config else {}), **parse_settings(settings or [])}
     changes |= {"seed": seed} if seed is not None else {}
     changes |= {"method.name": method} if method and not together else {}
-    setup, resolved = resolve(problem, changes)
-    folder = out or Path("runs") / f"{problem}-{'all' if together else resolved.method.name}-{resolved.seed}"
+    setup, resolved = resolve(problem, changes, recipe=recipe)
+    folder = out or Path("runs") / f"{problem}-{'all' if together else resolved.called}-{resolved.seed}"
     if holds_run(folder) and not resume:
         raise ConfigError(f"'{folder}' already holds a run: pass --resume to continue it, or choose another --out.")
+    if resolved.recipe != "paper":
+        typer.echo(explain(resolved), err=True)
     with _Reports() as reports:
         states = start(setup, resolved, folder, together=together, new_report=reports.new)
-    _summarise(setup, resolved.seed, states, folder, as_json)
+    _summarise(setup, resolved, states, folder, as_json)
 
 
 @app.command()
@@ -57,7 +66,7 @@ def resume(folder: Folder, as_json: Json = False) -> None:
 
     with _Reports() as reports:
         problem, config, states = continue_run(folder, new_report=reports.new)
-    _summarise(problem, config.seed, states, folder, as_json)
+    _summarise(problem, config, states, folder, as_json)
 
 
 @app.command()
@@ -96,14 +105,15 @@ class _Reports:
             report.close()
 
 
-def _summarise(problem: Problem, seed: int, states: dict[str, TrainState], folder: Path, as_json: bool) -> None:
+def _summarise(problem: Problem, config: Config, states: dict[str, TrainState], folder: Path, as_json: bool) -> None:
     """The clean error of what was trained."""
     from stablepdenet.evaluation import audit
     from stablepdenet.report.tables import print_errors
+    from stablepdenet.training import deployed
 
-    operators = {name: state.trained for name, state in states.items()}
-    rows = audit(operators, problem, parts=["errors"], tests=None, eps=[], recipe="paper", seed=seed).rows
-    rows = [row for row in rows if row["metric"] == "relative_l2"]
+    operators = {name: deployed(state.trained, problem, config) for name, state in states.items()}
+    found = audit(operators, problem, parts=["errors"], tests=None, eps=[], recipe=config.recipe, seed=config.seed)
+    rows = [row for row in found.rows if row["metric"] == "relative_l2"]
     if as_json:
         return typer.echo(json.dumps({"folder": str(folder), "rows": rows}, indent=1))
     print_errors(rows, f"{problem.name}, relative L2 error on {problem.tests} test inputs")

@@ -12,6 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+from numpy import ndarray
 
 from stablepdenet.operators.jets import SUM, Combination, Derivative, nested_derivatives
 
@@ -26,7 +27,7 @@ class Query(NamedTuple):
     The combination's field has the key `SUM`; where it is empty there is none.
     """
 
-    points: Float[Array, "n dim"]
+    points: Float[Array, "n dim"] | Float[ndarray, "n dim"]
     wanted: tuple[Derivative, ...]
     combination: Combination = MappingProxyType({})
 

@@ -94,7 +94,8 @@ class Problem:
     value. The reference takes inputs to solutions on the tensor grid of `axes` (the first coordinate slowest), in
     float64. `unseen` names inputs that the function space does not hold, for the audit; `fronts` says that the steepest
     gradient in x at the last time is worth following; `embedding` names what a trunk should see of the
-    points, `ansatz` says what `solve` should make solutions of.
+    points, `ansatz` says what is known of solutions; `fine` are the blocks on the points that
+    `solve` and `refine` take, where the problem's own are too few or not where they should be.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Problem:
     fronts: bool = False
     embedding: str = PLAIN
     ansatz: Ansatz | None = None
+    fine: tuple[Block, ...] = ()
 
     def __post_init__(self) -> None:
         names = [block.name for block in self.blocks]

@@ -18,13 +18,18 @@ def poisson(*, sensors: int = 100, interior: int = 100) -> Problem:
         equation="-u_xx = a(x),  u(0) = u(1) = 0",
         coordinates=("x",),
         input=SensorInput(PowerSeries(terms=4), x),
-        blocks=(
-            Block("pde", points.hammersley(interior), lambda u_xx, a: -u_xx - a),
-            # The paper's boundary term is the sum over the two ends: twice their mean.
-            Block("bc", points.boundary(), lambda u: u, weight=2.0),
-        ),
+        blocks=_blocks(interior),
+        fine=_blocks(max(interior, 1000)),
         attack=PGDLinf(eps=0.05),
         reference=LinearReference(lambda axes: response_matrix(x, *axes), axes),
         axes=axes,
         functions=100,
+    )
+
+
+def _blocks(interior: int) -> tuple[Block, ...]:
+    return (
+        Block("pde", points.hammersley(interior), lambda u_xx, a: -u_xx - a),
+        # The paper's boundary term is the sum over the two ends: twice their mean.
+        Block("bc", points.boundary(), lambda u: u, weight=2.0),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -13,10 +13,12 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from stablepdenet.config import Config
-from stablepdenet.methods import METHODS, AbstractMethod, Batch, Clean, Stable, Terms
-from stablepdenet.operators import OPERATORS, PLAIN, AbstractOperator
+from stablepdenet.methods import AbstractMethod, Batch, Clean, Terms
+from stablepdenet.operators import AbstractOperator
 from stablepdenet.physics import physics_loss, residual_map
 from stablepdenet.problems import Problem
+from stablepdenet.solving import solve
+from stablepdenet.training.making import SOLVED, make_method, make_operator, make_optimiser
 from stablepdenet.training.state import Best, TrainState, streams
 
 
@@ -32,10 +34,11 @@ class Program:
     """The compiled pieces of one training, for one problem and one configuration."""
 
     def __init__(self, problem: Problem, config: Config):
-        self.problem, self.config = problem, config
+        fine = problem.fine if config.training.points == "fine" else ()
+        self.problem, self.config = dataclasses.replace(problem, blocks=fine or problem.blocks), config
         self.method = make_method(config)
         self.attack = dataclasses.replace(problem.attack, **vars(config.attack))
-        self.optimiser = optax.adam(config.training.learning_rate)
+        self.optimiser = make_optimiser(config)
 
     @cached_property
     def functions(self) -> Float[Array, "functions m"]:
@@ -50,8 +53,14 @@ class Program:
         return self.problem.sample(self.config.training.validation, key=key)
 
     def initial(self) -> TrainState:
-        """The state before the first step."""
-        return self._initial(jax.random.key(self.config.seed))
+        """The state before the first step, which of a solved problem is also that after the last."""
+        key = jax.random.key(self.config.seed)
+        if self.config.operator.kind != SOLVED:
+            return self._initial(key)
+        operator, last = solve(self.problem), jnp.asarray(self.config.training.steps)
+        nothing = jnp.zeros((0, self.problem.input.size))
+        best = Best(operator, jnp.zeros(()), last)
+        return TrainState(operator, (), Batch(nothing, nothing), jnp.zeros(()), last, key, best)
 
     @partial(jax.jit, static_argnums=0)
     def _initial(self, key: PRNGKeyArray) -> TrainState:
@@ -191,7 +200,7 @@ class Program:
         def step(_: Int[Array, ""], carry: tuple[TrainState, Terms]) -> tuple[TrainState, Terms]:
             state, total = carry
             gradient, terms = jax.grad(objective, has_aux=True)(state.operator, state)
-            updates, optimiser = self.optimiser.update(gradient, state.optimiser)
+            updates, optimiser = self.optimiser.update(gradient, state.optimiser, state.operator)
             operator = optax.apply_updates(state.operator, updates)
             state = state._replace(operator=operator, optimiser=optimiser, step=state.step + 1)
             return state, jax.tree.map(jnp.add, total, terms)
@@ -238,18 +247,3 @@ class Program:
         residuals = residual_map(state.operator, self.problem)
         key = jax.random.fold_in(jax.random.fold_in(streams(state.key).attacks, state.step), number)
         return Batch(clean, self.attack(lambda a: physics_loss(residuals(a), self.problem), clean, key=key).inputs)
-
-
-def make_method(config: Config) -> AbstractMethod:
-    """The method that the configuration names."""
-    kind = METHODS[config.method.name]
-    return Stable(rho=config.method.rho, tau=config.method.tau) if kind is Stable else kind()
-
-
-def make_operator(problem: Problem, config: Config, *, key: PRNGKeyArray) -> AbstractOperator:
-    """The untrained operator that the configuration names."""
-    chosen = config.operator
-    options: dict[str, Any] = {"width": chosen.width, "depth": chosen.depth}
-    if chosen.embedding != PLAIN:
-        options["embedding"] = chosen.embedding
-    return OPERATORS[chosen.kind](problem.input.size, len(problem.coordinates), **options, key=key)

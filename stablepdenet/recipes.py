@@ -1,0 +1,50 @@
+"""Recipes: named configurations of the same parts. `paper` is the paper's own; `robust` is what we recommend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stablepdenet.config import Config
+from stablepdenet.errors import ConfigError
+from stablepdenet.problems import Problem
+from stablepdenet.solving import is_linear
+
+RECIPES = ("paper", "robust")
+
+
+def settings_of(name: str, problem: Problem) -> dict[str, Any]:
+    """The settings of a recipe for a problem, by dotted keys.
+
+    robust: a problem that is linear in u and a is solved, for that takes a second and leaves nothing to learn. For any
+    other, an operator is trained on inputs with random perturbations, so that its functions can follow what an attack
+    may ask for, and refined by Gauss-Newton steps when it answers.
+    """
+    if name not in RECIPES:
+        raise ConfigError(f"--recipe {name!r} must be one of {', '.join(RECIPES)}.")
+    if name == "paper":
+        return {}
+    if is_linear(problem):
+        return {"recipe": name, "operator.kind": "solved", "method.name": "pi"}
+    constrained = problem.ansatz is not None and (problem.ansatz.lift or problem.ansatz.envelope)
+    return {
+        "recipe": name,
+        "operator.constraints": "hard" if constrained else "soft",
+        "operator.refinements": 2,
+        # Noise: the attack's random start, drawn anew for every epoch.
+        "method.name": "adv",
+        "attack.steps": 0,
+        "training.warmup": 0,
+        "training.refresh": 20,
+        "training.points": "fine",
+        "training.optimiser": "muon",
+        "training.schedule": "cosine",
+        "training.learning_rate": 5e-3,
+        "training.steps": 10_000,
+    }
+
+
+def explain(config: Config) -> str:
+    """Which way a recipe took, in a sentence."""
+    if config.operator.kind == "solved":
+        return "Every residual is linear in u and a: solved by least squares, without training."
+    return f"A residual is not linear in u and a: trained, then refined by {config.operator.refinements} step(s)."

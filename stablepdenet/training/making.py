@@ -1,0 +1,58 @@
+"""From a configuration to its parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import optax
+import optax.contrib
+from jaxtyping import PRNGKeyArray
+
+from stablepdenet.config import Config
+from stablepdenet.errors import ConfigError
+from stablepdenet.methods import METHODS, AbstractMethod, Stable
+from stablepdenet.operators import OPERATORS, PLAIN, AbstractBasisOperator, AbstractOperator, ConstrainedOperator
+from stablepdenet.problems import Problem
+from stablepdenet.refining import refine
+
+# The kind of operator that needs no training.
+SOLVED = "solved"
+# The part of all steps over which a cosine schedule rises.
+RISING = 0.05
+
+
+def make_method(config: Config) -> AbstractMethod:
+    """The method that the configuration names."""
+    kind = METHODS[config.method.name]
+    return Stable(rho=config.method.rho, tau=config.method.tau) if kind is Stable else kind()
+
+
+def make_optimiser(config: Config) -> optax.GradientTransformation:
+    """The optimiser that the configuration names; Muon orthogonalises the steps of matrices and leaves the rest to
+    Adam."""
+    training = config.training
+    rate: float | optax.Schedule = training.learning_rate
+    if training.schedule == "cosine":
+        rising = max(1, int(RISING * training.steps))
+        rate = optax.warmup_cosine_decay_schedule(0.0, training.learning_rate, rising, max(training.steps, rising + 1))
+    return optax.contrib.muon(rate, adam_learning_rate=rate) if training.optimiser == "muon" else optax.adam(rate)
+
+
+def make_operator(problem: Problem, config: Config, *, key: PRNGKeyArray) -> AbstractOperator:
+    """The untrained operator that the configuration names."""
+    chosen = config.operator
+    options: dict[str, Any] = {"width": chosen.width, "depth": chosen.depth}
+    if chosen.embedding != PLAIN:
+        options["embedding"] = chosen.embedding
+    operator = OPERATORS[chosen.kind](problem.input.size, len(problem.coordinates), **options, key=key)
+    if chosen.constraints == "soft":
+        return operator
+    if problem.ansatz is None or not isinstance(operator, AbstractBasisOperator):
+        raise ConfigError(f"operator.constraints = hard needs an ansatz, and problem '{problem.name}' has none.")
+    return ConstrainedOperator(operator, problem.ansatz)
+
+
+def deployed(operator: AbstractOperator, problem: Problem, config: Config) -> AbstractOperator:
+    """A trained operator as it answers: refined, if the configuration says so."""
+    steps = config.operator.refinements
+    return refine(operator, problem, steps=steps) if steps else operator

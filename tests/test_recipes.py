@@ -1,0 +1,95 @@
+"""Recipes: which way they take, and that what they make can be stored, loaded and asked."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from stablepdenet import Block, configure, load_operator, make_problem, train_in
+from stablepdenet.campaign import make_jobs
+from stablepdenet.campaign.job import run_job
+from stablepdenet.errors import ConfigError
+from stablepdenet.operators import ConstrainedOperator, LinearOperator
+from stablepdenet.recipes import explain, settings_of
+from stablepdenet.refining import RefinedOperator
+from stablepdenet.results import load_results
+
+TINY = {"operator.width": 16, "training.steps": 40, "training.batch": 5, "training.functions": 10}
+SMALL = {"interior": 200, "sides": 10}
+
+
+def test_paper_changes_nothing():
+    problem = make_problem("burgers", SMALL)
+    assert settings_of("paper", problem) == {}
+    assert configure(problem, recipe="paper") == configure(problem)
+
+
+@pytest.mark.parametrize(("name", "way"), [("poisson", "solved"), ("heat", "solved"), ("burgers", "trained")])
+def test_robust_picks_by_linearity_and_says_so(name, way):
+    config = configure(make_problem(name), recipe="robust")
+    assert config.called == config.recipe == "robust"
+    assert way in explain(config)
+
+
+def test_linearity_is_tried_not_declared():
+    poisson = make_problem("poisson")
+    other = Block("pde", poisson.blocks[0].points, lambda u, u_xx, a: -u_xx + 0.01 * u**3 - a)
+    cubic = dataclasses.replace(poisson, name="cubic", blocks=(other, poisson.blocks[1]), fine=())
+    config = configure(cubic, recipe="robust")
+    assert config.operator.kind == "deeponet"
+    assert config.operator.constraints == "soft", "it has no ansatz"
+
+
+def test_unknown_recipes_are_refused():
+    with pytest.raises(ConfigError, match="paper, robust"):
+        configure(make_problem("poisson"), recipe="magic")
+    with pytest.raises(ConfigError, match="needs an ansatz"):
+        problem = make_problem("poisson")
+        train_in("nowhere", problem, configure(problem, {"operator.constraints": "hard"}))
+    with pytest.raises(ConfigError, match="has no basis"):
+        configure(make_problem("poisson"), {"operator.kind": "modified", "operator.refinements": 1})
+
+
+def test_a_robust_run_is_loaded_as_it_answers(tmp_path):
+    problem = make_problem("burgers", SMALL)
+    state = train_in(tmp_path, problem, configure(problem, TINY, recipe="robust"))
+    assert isinstance(state.trained, ConstrainedOperator)
+    _, operator = load_operator(tmp_path, problem)
+    assert isinstance(operator, RefinedOperator)
+    a, grid = problem.sample(2, key=jax.random.key(0)), jnp.asarray(problem.grid)
+    assert np.array_equal(operator.operator(a, grid), state.trained(a, grid))
+
+
+def test_a_solved_run_needs_no_checkpoint(tmp_path):
+    problem = make_problem("poisson")
+    state = train_in(tmp_path, problem, configure(problem, recipe="robust"))
+    assert isinstance(state.trained, LinearOperator)
+    assert int(state.step) == 50_000
+    _, operator = load_operator(tmp_path, problem)
+    assert np.array_equal(operator.matrix, state.trained.matrix)
+
+
+def test_a_campaign_of_robust_has_rows_of_its_own(tmp_path):
+    (job,), steps = make_jobs(["poisson"], [1], "quick", {}, tmp_path, base="robust")
+    assert steps == {"poisson": 0}
+    run_job(job, lambda *told: None)
+    assert job.done
+    (result,) = load_results(tmp_path)
+    assert (result.recipe, result.problem, result.seed) == ("robust-quick", "poisson", 1)
+    assert {row["method"] for row in result.rows} == {"robust"}
+    clean, common = (
+        next(row["value"] for row in result.rows if row["metric"] == "relative_l2" and row["attack"] == attack)
+        for attack in ("none", "common")
+    )
+    assert clean < 1e-6
+    assert common < 1e-4
+    # The same again is recognised as done; another setting is not taken for it.
+    assert make_jobs(["poisson"], [1], "quick", {}, tmp_path, base="robust")[0] == [job]
+    with pytest.raises(ConfigError, match="recipe"):
+        make_jobs(["poisson"], [1], "quick", {"recipe": "paper"}, tmp_path, base="robust")
+    with pytest.raises(ConfigError, match="paper, robust"):
+        make_jobs(["poisson"], [1], "quick", {}, tmp_path, base="magic")
