@@ -110,10 +110,11 @@ def _open(operator: AbstractBasisOperator, problem: Problem) -> Problem:
     a = jnp.zeros((1, problem.input.size))
     queries, residuals = block_queries(problem), block_residuals(problem)
     rng = np.random.default_rng(0)
-    c = rng.normal(size=operator.coefficients(a).shape).astype(np.float32)
+    c = np.asarray(rng.normal(size=operator.coefficients(a).shape), np.float32)
     if operator.lifted:
         c[:, -problem.input.size :] = 0.0
-    found = residuals([{word: c @ e for word, e in operator.features(query).items()} for query in queries], a)
+    fields = [{word: jnp.asarray(c) @ e for word, e in operator.features(query).items()} for query in queries]
+    found = residuals(fields, a)
     sizes = {block.name: float(jnp.max(jnp.abs(found[block.name]))) for block in problem.blocks}
     kept = tuple(block for block in problem.blocks if sizes[block.name] > CUT * max(sizes.values()))
     return dataclasses.replace(problem, blocks=kept or problem.blocks)

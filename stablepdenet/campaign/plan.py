@@ -39,7 +39,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "robust": {"training.steps": 1_000},
 }
 BUDGETS = {
-    "paper": Budget({recipe: {} for recipe in SHORT}, None, ("lipschitz", "attacks", "unseen")),
+    "paper": Budget({recipe: {} for recipe in SHORT}, None, ("lipschitz", "attacks", "certificates", "unseen")),
     "quick": Budget(SHORT, 200, ("lipschitz",)),
 }
 

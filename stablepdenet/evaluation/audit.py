@@ -10,6 +10,7 @@ import numpy as np
 from stablepdenet.errors import ConfigError
 from stablepdenet.evaluation.adversaries import attacks, transfer
 from stablepdenet.evaluation.bounds import theory
+from stablepdenet.evaluation.certificates import certificates
 from stablepdenet.evaluation.errors import curves, errors
 from stablepdenet.evaluation.fronts import front
 from stablepdenet.evaluation.inputs import setting_of
@@ -23,6 +24,7 @@ PARTS: dict[str, Callable[[Session], Iterator[Task]]] = {
     "errors": errors,
     "lipschitz": lipschitz,
     "attacks": attacks,
+    "certificates": certificates,
     "transfer": transfer,
     "curves": curves,
     "unseen": unseen,
@@ -54,6 +56,7 @@ def audit(
     lipschitz  local Lipschitz constants beside the exact ones
     attacks    each model's own worst case: on the true error by PGD, APGD and without gradients, on the physics loss;
                noise of equal norm as control
+    certificates  the exact worst case, or an upper bound of it, of operators that are linear in the input
     transfer   each model's worst case given to the others
     curves     errors and gains over the radius, up to 0.2
     unseen     jumps, rougher and smoother fields, coarser data, a finer grid

@@ -22,6 +22,7 @@ METRICS = {
 ATTACKS = {
     "whitebox": "white-box",
     "apgd": "white-box, APGD",
+    "certified": "certified worst case",
     "search": "search without gradients",
     "physics": "on the physics loss",
     "noise": "noise",
