@@ -16,8 +16,8 @@ def settings_of(name: str, problem: Problem) -> dict[str, Any]:
     """The settings of a recipe for a problem, by dotted keys.
 
     robust: a problem that is linear in u and a is solved, for that takes a second and leaves nothing to learn. For any
-    other, an operator is trained on inputs with random perturbations, so that its functions can follow what an attack
-    may ask for, and refined by Gauss-Newton steps when it answers.
+    other, an operator is trained on clean inputs, as its functions are what matters, and refined by Gauss-Newton steps
+    when it answers.
     """
     if name not in RECIPES:
         raise ConfigError(f"--recipe {name!r} must be one of {', '.join(RECIPES)}.")
@@ -30,11 +30,8 @@ def settings_of(name: str, problem: Problem) -> dict[str, Any]:
         "recipe": name,
         "operator.constraints": "hard" if constrained else "soft",
         "operator.refinements": 2,
-        # Noise: the attack's random start, drawn anew for every epoch.
-        "method.name": "adv",
-        "attack.steps": 0,
-        "training.warmup": 0,
-        "training.refresh": 20,
+        # On inputs as they are: refining answers what they are not.
+        "method.name": "pi",
         "training.points": "fine",
         "training.optimiser": "muon",
         "training.schedule": "cosine",
