@@ -58,7 +58,9 @@ def predict(
 
 Parts = Annotated[
     str,
-    typer.Option(help="Comma-separated: errors, lipschitz, attacks, certificates, transfer, curves, unseen, front, theory; or all."),
+    typer.Option(
+        help="Comma-separated: errors, lipschitz, attacks, certificates, transfer, curves, unseen, front, theory; or all."
+    ),
 ]
 Tests = Annotated[str, typer.Option(help="How many test inputs, or all.")]
 Radii = Annotated[str, typer.Option("--eps", help="Comma-separated radii of the attacks.")]

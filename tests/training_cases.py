@@ -1,0 +1,36 @@
+"""A training that takes a second, and how its results are compared."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+
+from stablepdenet.problems import make_problem
+from stablepdenet.runs import configure
+
+SMALL = {
+    "operator.width": 16,
+    "training.steps": 60,
+    "training.warmup": 20,
+    "training.refresh": 10,
+    "training.functions": 30,
+    "training.batch": 10,
+    "training.log_every": 5,
+    "training.checkpoint_every": 10,
+    "attack.steps": 3,
+}
+
+
+def setup(name="poisson", **changes):
+    problem = make_problem(name, {"interior": 20})
+    return problem, configure(problem, {**SMALL, **{k.replace("__", "."): v for k, v in changes.items()}})
+
+
+def same(first, second):
+    """Whether two states agree in every byte."""
+    first, second = (s._replace(key=jax.random.key_data(s.key)) for s in (first, second))
+    return all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True))
+
+
+def silent(row):
+    pass
