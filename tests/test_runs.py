@@ -16,7 +16,6 @@ from stablepdenet.errors import CheckpointError, ConfigError, Interrupted
 from stablepdenet.runs import configure, load_operator
 from stablepdenet.training import Program, Run, train, train_in
 
-
 # As in the paper, and with the parts of the recipe robust.
 TRAINED = [(name, {"method__name": method}) for name in ("heat", "helmholtz") for method in ("pi", "adv", "stable")]
 ROBUST = {"training__optimiser": "muon", "training__schedule": "cosine", "training__points": "fine"}

@@ -59,7 +59,7 @@ def predict(
 Parts = Annotated[
     str,
     typer.Option(
-        help="Comma-separated: errors, lipschitz, attacks, certificates, transfer, curves, unseen, front, theory; or all."
+        help="Comma-separated: errors, lipschitz, attacks, certificates, transfer, curves, unseen, front, theory; all."
     ),
 ]
 Tests = Annotated[str, typer.Option(help="How many test inputs, or all.")]

@@ -28,8 +28,9 @@ Row = dict[str, float | None]
 class Run:
     """A folder that holds one training."""
 
-    def __init__(self, folder: Path, config: Config):
-        self.folder, self.config = folder, config
+    def __init__(self, folder: Path, config: Config, stored: Any):
+        # `stored` is config.json as it is: a setting that did not exist when it was written has its default value.
+        self.folder, self.config, self.stored = folder, config, stored
         self.log, self.checkpoints = folder / "log.csv", folder / "checkpoints"
 
     @classmethod
@@ -40,12 +41,13 @@ class Run:
         with storage(folder):
             folder.mkdir(parents=True, exist_ok=True)
             write_json(folder / "config.json", config.as_dict())
-        return cls(folder, config)
+        return cls(folder, config, config.as_dict())
 
     @classmethod
     def open(cls, folder: Path) -> Run:
         """An existing run with its stored configuration."""
-        return cls(folder, load_config(read_json(folder / "config.json"), folder))
+        stored = read_json(folder / "config.json")
+        return cls(folder, load_config(stored, folder), stored)
 
     def require(self, config: Config) -> None:
         """Refuses to continue with another configuration, naming the first key that differs."""
@@ -60,12 +62,12 @@ class Run:
     def latest(self, template: TrainState) -> TrainState | None:
         """The newest checkpointed state, or None before the first."""
         found = checkpoint.existing(self.checkpoints)
-        return checkpoint.load(found[-1], template, self.config.as_dict()) if found else None
+        return checkpoint.load(found[-1], template, self.stored) if found else None
 
     def save(self, state: TrainState) -> None:
         """Checkpoints `state`."""
         with storage(self.folder):
-            checkpoint.save(self.checkpoints, state, self.config.as_dict(), keep=self.config.training.checkpoints_kept)
+            checkpoint.save(self.checkpoints, state, self.stored, keep=self.config.training.checkpoints_kept)
 
     def append(self, row: Row) -> None:
         """Adds a line to the log."""
