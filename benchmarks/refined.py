@@ -38,13 +38,15 @@ def measure(problem, seed, operator):
     found = audit(operators, problem, parts=["errors"], tests=None, recipe=RECIPE, seed=seed)
     if found.failures:
         raise SystemExit(found.failures[0])
-    config = configure(problem, {"seed": seed, "method.name": "pi"}).as_dict()
+    counts = {"pi": 0} | {f"pi-refined-{steps}": steps for steps in STEPS}
+    own = {"seed": seed, "method.name": "pi"}
+    configs = {name: configure(problem, {**own, "operator.refinements": steps}) for name, steps in counts.items()}
     return Result(
         recipe=RECIPE,
         problem=problem.name,
         seed=seed,
-        rows=[row for row in found.rows if row["method"] != "pi"],
-        settings=dict.fromkeys(operators, config),
+        rows=found.rows,
+        settings={name: config.as_dict() for name, config in configs.items()},
         curves={},
         seconds={"audit": time.perf_counter() - began},
         versions={name: importlib.metadata.version(name) for name in PACKAGES},

@@ -107,7 +107,7 @@ def refined(summary, results):
     for problem in names.problems_in_order({result.problem for result in own}):
         seeds = sum(result.problem == problem for result in own)
         for attack, setting in SETTINGS:
-            places = [("paper", "pi"), ("refined", "pi-refined-1"), ("refined", "pi-refined-3")]
+            places = [("refined", "pi"), ("refined", "pi-refined-1"), ("refined", "pi-refined-3")]
             means = [summary[Place(recipe, problem, name, attack, setting, "relative_l2")] for recipe, name in places]
             title = f"{names.problem_title(problem)} ({seeds})" if attack == "none" else ""
             kind = "clean" if attack == "none" else f"ε = {setting}"

@@ -15,7 +15,7 @@ RECIPES = ("paper", "robust")
 def settings_of(name: str, problem: Problem) -> dict[str, Any]:
     """The settings of a recipe for a problem, by dotted keys.
 
-    robust: a problem that is linear in u and a is solved, for that takes a second and leaves nothing to learn. For any
+    robust: a problem that is linear in u and a is solved, which takes a second. For any
     other, an operator is trained on clean inputs, as its functions are what matters, and refined by Gauss-Newton steps
     when it answers.
     """
@@ -43,5 +43,5 @@ def settings_of(name: str, problem: Problem) -> dict[str, Any]:
 def explain(config: Config) -> str:
     """Which way a recipe took, in a sentence."""
     if config.operator.kind == "solved":
-        return "Every residual is linear in u and a: solved by least squares, without training."
-    return f"A residual is not linear in u and a: trained, then refined by {config.operator.refinements} step(s)."
+        return "Solved by least squares, without training: every residual is linear in u and a."
+    return f"Trained, and refined by {config.operator.refinements} step(s), as for residuals not linear in u and a."

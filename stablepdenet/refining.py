@@ -15,10 +15,14 @@ from numpy import ndarray
 from stablepdenet.errors import ConfigError
 from stablepdenet.operators import AbstractBasisOperator, AbstractOperator, Fields
 from stablepdenet.physics import block_queries, block_residuals
-from stablepdenet.problems import Problem
+from stablepdenet.problems import Block, Problem
 
 # Of the largest singular value: what is below, float32 cannot tell from rounding.
 CUT = 1e-5
+# Of the fields that a residual is made of.
+ROUNDING = 2e-6
+# Inputs whose linearised residuals say which directions there are.
+TRIED = 8
 
 
 class Part(NamedTuple):
@@ -83,40 +87,46 @@ def refine(operator: AbstractOperator, problem: Problem, *, steps: int = 1) -> R
     """The operator with `steps` Gauss-Newton steps after it; one is enough for a linear problem."""
     if not isinstance(operator, AbstractBasisOperator):
         raise ConfigError(f"{type(operator).__name__} has no basis to refine in: it must be a DeepONet, or solved.")
-    problem = _open(operator, dataclasses.replace(problem, blocks=problem.fine or problem.blocks))
-    bases = [operator.features(query) for query in block_queries(problem)]
+    problem = dataclasses.replace(problem, blocks=problem.fine or problem.blocks)
     size = problem.input.size
-    count = next(iter(bases[0].values())).shape[0]
-    free = count - (size if operator.lifted else 0)
+    a = problem.sample(TRIED, key=jax.random.key(0))
+    c = operator.coefficients(a)
+    free = c.shape[1] - (size if operator.lifted else 0)
+    problem = _open(operator, problem, free)
+    bases = [operator.features(query) for query in block_queries(problem)]
     tests = [_tests(operator, block.points, free) for block in problem.blocks]
     plain = [Part(basis, {}, test) for basis, test in zip(bases, tests, strict=True)]
 
-    def residual(c: Float[Array, " free"]) -> Float[Array, " rows"]:
-        whole = jnp.pad(c, (0, count - free))
-        return projected_residual(problem, plain, _fields(plain, whole), jnp.zeros(size))
+    def residual(own: Float[Array, " free"], c: Float[Array, " k"], a: Float[Array, " m"]) -> Float[Array, " rows"]:
+        return projected_residual(problem, plain, _fields(plain, jnp.concatenate([own, c[free:]])), a)
 
-    jacobian = np.asarray(jax.jit(jax.jacfwd(residual))(jnp.zeros(free)), np.float64)
-    _, values, right = np.linalg.svd(jacobian, full_matrices=False)
+    slope = jax.jit(jax.jacfwd(residual))
+    stacked = np.concatenate([np.asarray(slope(row[:free], row, of), np.float64) for row, of in zip(c, a, strict=True)])
+    if not np.all(np.isfinite(stacked)):
+        raise ConfigError(f"Problem '{problem.name}' has residuals that are not finite at its own inputs.")
+    _, values, right = np.linalg.svd(stacked / np.sqrt(TRIED), full_matrices=False)
     rank = max(1, int(np.sum(values > CUT * values[0])))
     directions = (right[:rank] / values[:rank, None]).T
-
     turn = jnp.asarray(directions.T, jnp.float32)
     parts = [part._replace(turned=jax.tree.map(lambda entry: turn @ entry[:free], part.basis)) for part in plain]
     return RefinedOperator(operator, turn.T, parts, problem, steps)
 
 
-def _open(operator: AbstractBasisOperator, problem: Problem) -> Problem:
-    """The problem without the blocks that the operator satisfies by its construction, whatever its coefficients are."""
-    a = jnp.zeros((1, problem.input.size))
-    queries, residuals = block_queries(problem), block_residuals(problem)
-    rng = np.random.default_rng(0)
-    c = np.asarray(rng.normal(size=operator.coefficients(a).shape), np.float32)
-    if operator.lifted:
-        c[:, -problem.input.size :] = 0.0
-    fields = [{word: jnp.asarray(c) @ e for word, e in operator.features(query).items()} for query in queries]
-    found = residuals(fields, a)
-    sizes = {block.name: float(jnp.max(jnp.abs(found[block.name]))) for block in problem.blocks}
-    kept = tuple(block for block in problem.blocks if sizes[block.name] > CUT * max(sizes.values()))
+def _open(operator: AbstractBasisOperator, problem: Problem, free: int) -> Problem:
+    """The problem without the blocks that the operator satisfies by its construction: those whose residual a change of
+    coefficients leaves as it is, but for rounding of the fields that it is made of."""
+    a = problem.sample(1, key=jax.random.key(0))
+    c = operator.coefficients(a)
+    moved = c.at[:, :free].add(jax.random.normal(jax.random.key(1), (1, free)))
+    residuals = block_residuals(problem)
+    bases = [operator.features(query) for query in block_queries(problem)]
+    before, after = (residuals([{w: x @ e for w, e in basis.items()} for basis in bases], a) for x in (c, moved))
+
+    def is_open(block: Block, basis: Fields) -> bool:
+        fields = [jnp.abs(moved - c) @ jnp.abs(entry) for entry in basis.values()]
+        return bool(jnp.max(jnp.abs(after[block.name] - before[block.name])) > ROUNDING * jnp.max(jnp.stack(fields)))
+
+    kept = tuple(block for block, basis in zip(problem.blocks, bases, strict=True) if is_open(block, basis))
     return dataclasses.replace(problem, blocks=kept or problem.blocks)
 
 
@@ -128,7 +138,8 @@ def projected_residual(
     found = block_residuals(problem)(fields, a[None])
     rows = []
     for block, part in zip(problem.blocks, parts, strict=True):
-        residual = jnp.sqrt(block.weight / len(block.points)) * found[block.name][0]
+        residual = found[block.name][0]
+        residual = jnp.sqrt(block.weight / len(residual)) * residual
         # A block may pair its points, as periodic ones do; then it is taken as it is.
         if part.tests is not None and len(residual) == len(block.points):
             residual = part.tests @ residual

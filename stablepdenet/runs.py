@@ -34,6 +34,8 @@ def configure(problem: Problem, changes: Mapping[str, Any] | None = None, *, rec
         "training.functions": problem.functions,
         "training.batch": problem.batch,
     }
+    if (changes or {}).get("recipe", recipe) != recipe:
+        raise ConfigError("recipe is not a setting of its own: choose it by --recipe, or configure(..., recipe=...).")
     identity = {"name": problem.name, FINGERPRINT: problem.fingerprint}
     return override(Config(problem=identity), {**own, **settings_of(recipe, problem), **(changes or {})})
 
@@ -69,6 +71,8 @@ def start(
     if (folder / (SINGLE if together else SUITE)).exists():
         there = "a single run" if together else "the three methods"
         raise ConfigError(f"'{folder}' holds {there}, which is not what is asked for: choose another --out.")
+    if together and config.operator.kind == SOLVED:
+        raise ConfigError("operator.kind = solved has nothing to train by three methods: take --recipe robust instead.")
     if not together:
         name = config.called
         return {name: train_in(folder, problem, config, report=new_report(name, config))}

@@ -4,6 +4,7 @@ least-squares problem."""
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -87,27 +88,26 @@ def _rows(problem: Problem, block: Block, functions: Functions) -> Float[ndarray
     inputs = np.concatenate([np.zeros((count - size, size)), np.eye(size)])
     fields = {word: np.concatenate([field.T, np.zeros((1, len(field)))]) for word, field in fields.items()}
     found = _residual(problem, block, fields, np.concatenate([inputs, np.zeros((1, size))]))
-    rows = np.concatenate([found[:-1] - found[-1], found[-1:]]).T
-    return math.sqrt(block.weight / len(block.points)) * rows
+    rows = np.concatenate([found[:-1] - found[-1], found[-1:]])
+    return math.sqrt(block.weight / found.shape[1]) * rows.reshape(len(rows), -1).T
 
 
 def _residual(
     problem: Problem, block: Block, fields: dict[tuple[int, ...], Float[ndarray, "k n"]], a: Float[ndarray, "k m"]
-) -> Float[ndarray, "k rows"]:
+) -> Float[ndarray, "k rows *channels"]:
     """F in float64."""
     inputs = a @ problem.input.matrix(block.points[:, 0]).T
 
     @jax.jit
-    def compiled(fields: dict[str, Array], a: Array, points: Array) -> Array:
-        arguments = dict(fields)
+    def compiled(fields: dict[str, Array], a: Array) -> Array:
+        arguments: dict[str, Any] = dict(fields)
         for name in block.parameters:
             if name == "a":
                 arguments[name] = a
             elif name in problem.coordinates:
-                arguments[name] = points[:, problem.coordinates.index(name)]
+                arguments[name] = block.points[:, problem.coordinates.index(name)]
         return block.residual(**arguments)
 
     with jax.enable_x64(True):
         named = {name: jnp.asarray(fields[word]) for name, word in block.wanted(problem.coordinates).items()}
-        found = compiled(named, jnp.asarray(inputs), jnp.asarray(block.points, jnp.float64))
-        return np.asarray(found, np.float64).reshape(len(a), -1)
+        return np.asarray(compiled(named, jnp.asarray(inputs)), np.float64)

@@ -16,7 +16,7 @@ from stablepdenet.errors import CheckpointError, ConfigError
 from stablepdenet.methods import METHODS
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.runs import problem_of
-from stablepdenet.training import checkpoint, make_operator
+from stablepdenet.training import checkpoint, deployed, make_operator
 from stablepdenet.training.run import load_config, storage
 
 FORMAT = "stablepdenet-model-1"
@@ -38,7 +38,8 @@ def load_model(problem: str, method: str = "stable") -> AbstractOperator:
             f"The zoo has no model of '{problem}' by '{method}': its problems are {listed}, its methods "
             f"{', '.join(METHODS)}."
         )
-    return read_model((zoo / f"{problem}-{method}.safetensors").read_bytes(), f"{problem}-{method}")[1]
+    config, operator = read_model((zoo / f"{problem}-{method}.safetensors").read_bytes(), f"{problem}-{method}")
+    return deployed(operator, problem_of(config), config) if config.operator.refinements else operator
 
 
 def write_model(operator: AbstractOperator, config: Config, path: Path) -> None:

@@ -43,6 +43,7 @@ def test_the_worst_case_in_l2_is_reached():
     )
     assert found.value("reached_min", method="own", attack="certified", setting="0.10") > 0.99
     assert whitebox <= certified
+    assert found.value("reached_mean", method="own", attack="certified", setting="0.10") <= 1.0
     mean = found.value("relative_l2_mean", method="own", attack="whitebox", setting="0.10")
     assert 0.9 < mean / found.value("ratio_mean", method="own", attack="certified", setting="0.10") <= 1.0
 
@@ -79,3 +80,4 @@ def test_sensor_values_have_a_round_ball_too():
     operator = coarse(problem, 5)
     found = audit({"own": operator}, problem, parts=["errors", "certificates"], tests=5, eps=[0.05])
     assert found.value("reached_min", method="own", attack="certified", setting="0.05") > 0.99
+    assert found.value("reached_mean", method="own", attack="certified", setting="0.05") <= 1.0

@@ -28,7 +28,7 @@ def test_paper_changes_nothing():
     assert configure(problem, recipe="paper") == configure(problem)
 
 
-@pytest.mark.parametrize(("name", "way"), [("poisson", "solved"), ("heat", "solved"), ("burgers", "trained")])
+@pytest.mark.parametrize(("name", "way"), [("poisson", "Solved"), ("heat", "Solved"), ("burgers", "Trained")])
 def test_robust_picks_by_linearity_and_says_so(name, way):
     config = configure(make_problem(name), recipe="robust")
     assert config.called == config.recipe == "robust"
@@ -44,12 +44,12 @@ def test_linearity_is_tried_not_declared():
     assert config.operator.constraints == "soft", "it has no ansatz"
 
 
-def test_unknown_recipes_are_refused():
+def test_unknown_recipes_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="paper, robust"):
         configure(make_problem("poisson"), recipe="magic")
     with pytest.raises(ConfigError, match="needs an ansatz"):
         problem = make_problem("poisson")
-        train_in("nowhere", problem, configure(problem, {"operator.constraints": "hard"}))
+        train_in(tmp_path, problem, configure(problem, {"operator.constraints": "hard"}))
     with pytest.raises(ConfigError, match="has no basis"):
         configure(make_problem("poisson"), {"operator.kind": "modified", "operator.refinements": 1})
 

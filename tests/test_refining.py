@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from stablepdenet import audit, load_model, make_problem, points, refine
+from stablepdenet import Block, audit, load_model, make_problem, points, refine
 from stablepdenet.errors import ConfigError
 from stablepdenet.operators import ConstrainedOperator, DeepONet, ModifiedDeepONet
+from stablepdenet.physics import physics_loss, residual_map
 from stablepdenet.refining import projected_residual
 
 
@@ -96,3 +99,31 @@ def test_steps_help_a_nonlinear_problem():
     rough = rough.at[:, -1].set(rough[:, 0])
     assert error(refine(plain, problem), problem, a) < 0.3 * error(plain, problem, a)
     assert error(refine(plain, problem, steps=3), problem, rough) < 0.5 * error(plain, problem, rough)
+
+
+def test_an_input_may_be_a_coefficient():
+    # -(a u_xx) = 1: without an input there is no equation, so directions must come from real inputs.
+    problem, plain = make_problem("poisson"), load_model("poisson", "pi")
+    a = 1.0 + 0.5 * jnp.sin(3.0 * jnp.asarray(points.uniform(100)))[None]
+    pde = Block("pde", problem.blocks[0].points, lambda u_xx, a: -a * u_xx - 1.0)
+
+    class Positive(type(problem.input)):
+        def sample(self, num, *, key):
+            return 1.0 + 0.3 * jnp.abs(super().sample(num, key=key))
+
+    own = dataclasses.replace(
+        problem, blocks=(pde, problem.blocks[1]), fine=(), input=Positive(problem.input.space, problem.input.sensors)
+    )
+    losses = [
+        float(physics_loss(residual_map(operator, own)(a), own)[0]) for operator in (plain, refine(plain, own, steps=2))
+    ]
+    assert losses[1] < 1e-3 * losses[0]
+
+
+def test_units_do_not_decide_which_blocks_count():
+    problem, plain = make_problem("poisson"), load_model("poisson", "pi")
+    pde, bc = problem.blocks
+    large = Block("pde", pde.points, lambda u_xx, a: 1e6 * (-u_xx - a))
+    scaled = dataclasses.replace(problem, blocks=(large, dataclasses.replace(bc, weight=1e12 * bc.weight)), fine=())
+    a = problem.sample(5, key=jax.random.key(3))
+    assert error(refine(plain, scaled), problem, a) < 0.1 * error(plain, problem, a)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from stablepdenet import Block, LinearReference, make_problem, points, solve
+from stablepdenet import Block, LinearReference, make_problem, periodic_residual, points, solve
 from stablepdenet.errors import ConfigError
 from stablepdenet.operators import legendre
 from stablepdenet.physics import physics_loss, residual_map
@@ -87,3 +88,40 @@ def test_a_lift_carries_the_initial_value():
     a = jax.random.normal(jax.random.key(5), (3, problem.input.size))
     start = jnp.asarray(points.initial(points.uniform(101)))
     assert np.allclose(solve(problem)(a, start), a, atol=2e-4)
+
+
+def test_a_compiled_program_answers_the_same():
+    # The corner functions jump: what a compiler reorders must not move a point over the jump.
+    problem = make_problem("heat")
+    operator, a = solve(problem), problem.sample(5, key=jax.random.key(6))
+    u = problem.reference(np.asarray(a))
+    found = np.asarray(eqx.filter_jit(lambda o, a, points: o(a, points))(operator, a, jnp.asarray(problem.grid)))
+    assert np.linalg.norm(found - u) < 1e-5 * np.linalg.norm(u)
+
+
+def test_a_residual_may_use_numpy_on_its_coordinates():
+    problem = make_problem("poisson", {"interior": 200})
+    pde = Block("pde", problem.blocks[0].points, lambda u_xx, a, x: -u_xx - a - np.pi**2 * np.sin(np.pi * x))
+    own = dataclasses.replace(problem, blocks=(pde, problem.blocks[1]), fine=())
+    x = points.uniform(50)
+    found = solve(own)(jnp.zeros((1, problem.input.size)), jnp.asarray(x[:, None]))
+    assert np.allclose(found[0], np.sin(np.pi * x), atol=1e-6)
+
+
+def test_paired_points_count_once():
+    # -u_xx + u = a of period 1: the physics loss has half as many periodic residuals as points.
+    problem = make_problem("poisson", {"sensors": 41, "interior": 30})
+    pde = Block("pde", problem.blocks[0].points, lambda u, u_xx, a: u - u_xx - a)
+    bc = Block("bc", points.boundary(), periodic_residual)
+    own = dataclasses.replace(problem, blocks=(pde, bc), fine=())
+    operator = solve(own)
+    a = jnp.asarray(np.random.default_rng(0).normal(size=(400, 41)), jnp.float32)
+
+    def loss(matrix):
+        changed = dataclasses.replace(operator, matrix=matrix)
+        return float(jnp.mean(physics_loss(residual_map(changed, own)(a), own)))
+
+    best = loss(operator.matrix)
+    for seed in range(3):
+        step = 1e-3 * jax.random.normal(jax.random.key(seed), operator.matrix.shape)
+        assert loss(operator.matrix + step) > best

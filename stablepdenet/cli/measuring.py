@@ -86,7 +86,7 @@ def evaluate(
     problem, config, operators = load_operators(runs)
     if replay:
         return _replay(replay, operators, problem, as_json)
-    return _audit(operators, problem, options | {"recipe": "paper", "seed": config.seed}, out, as_json)
+    return _audit(operators, problem, options | {"recipe": config.recipe, "seed": config.seed}, out, as_json)
 
 
 @app.command()

@@ -156,9 +156,12 @@ class Session:
         """Found once, with a random stream of its own."""
         name = (attack, label, eps)
         if name not in self._perturbed:
-            key: PRNGKeyArray = jax.random.fold_in(self._key, zlib.crc32(repr(name).encode()))
-            self._perturbed[name] = find(*arguments, self.clean, eps, key=key)
+            self._perturbed[name] = find(*arguments, self.clean, eps, key=self.stream(*name))
         return self._perturbed[name]
+
+    def stream(self, *name: str | float) -> PRNGKeyArray:
+        """A random stream of its own for everything that has a name."""
+        return jax.random.fold_in(self._key, zlib.crc32(repr(name).encode()))
 
     @cached_property
     def trusted(self) -> bool:

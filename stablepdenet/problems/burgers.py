@@ -58,5 +58,5 @@ def burgers(
         fronts=True,
         embedding="periodic",
         # The initial value as it diffuses, and what transport makes of it in time.
-        ansatz=Ansatz(lift=periodic_hats(viscosity, x), envelope=lambda points: points[:, 1:]),
+        ansatz=Ansatz(lift=periodic_hats(viscosity, x, until=1.0), envelope=lambda points: points[:, 1:]),
     )

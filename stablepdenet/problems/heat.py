@@ -61,7 +61,7 @@ def _corner_functions(alpha: float, orders: int = 5) -> Functions:
         s = jnp.sqrt(4.0 * alpha * jnp.maximum(points[:, 1], LATER))
         columns = []
         for distance in (points[:, 0], 1.0 - points[:, 0]):
-            z = (distance + INSIDE) / s
+            z = jnp.maximum(distance, INSIDE) / s
             before, last = 2.0 / jnp.sqrt(jnp.pi) * jnp.exp(-z * z), jax.scipy.special.erfc(z)
             for k in range(orders):
                 columns.append((s / jnp.sqrt(4.0 * alpha)) ** k * last)

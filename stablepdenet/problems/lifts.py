@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +14,8 @@ from stablepdenet.operators import Functions
 
 # Solutions of the heat equation jump where time begins: there, a slightly later time stands for the limit.
 LATER = 1e-24
+# Standard deviations of the normal law that count.
+REACH = 7.0
 
 
 def evolved_hats(alpha: float, x: Float[ndarray, " m"]) -> Functions:
@@ -34,12 +38,13 @@ def evolved_hats(alpha: float, x: Float[ndarray, " m"]) -> Functions:
     return functions
 
 
-def periodic_hats(alpha: float, x: Float[ndarray, " m"]) -> Functions:
-    """The same for a period from the first sensor to the last. Two more periods stand for all: heat of
-    alpha t << 1 does not reach further."""
+def periodic_hats(alpha: float, x: Float[ndarray, " m"], until: float) -> Functions:
+    """The same for a period from the first sensor to the last: on so many periods as heat reaches in the time."""
     period, last = x[-1] - x[0], len(x) - 1
-    line = np.concatenate([x[:-1] - period, x[:-1], x + period])
-    fold = np.tile(np.eye(last), (3, 1))
+    more = max(1, math.ceil(REACH * math.sqrt(2.0 * alpha * until) / period))
+    starts = period * np.arange(-more, more + 1)
+    line = np.append((starts[:, None] + x[:-1]).ravel(), x[-1] + more * period)
+    fold = np.tile(np.eye(last), (len(starts), 1))
     fold = np.concatenate([fold, fold[:1]])
     # The ends are one point: admissible values agree there, and each sensor has half a say.
     fold = np.concatenate([fold, np.zeros((len(line), 1))], axis=1)
