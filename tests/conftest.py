@@ -14,9 +14,21 @@ if "STABLEPDENET_TESTS" not in os.environ:
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
+import equinox as eqx
+import jax
+import pytest
 from beartype import BeartypeConf, beartype
 from jaxtyping import install_import_hook
 
 # Where a float is asked for, an int will do.
 checked = beartype(conf=BeartypeConf(is_pep484_tower=True))
 install_import_hook("stablepdenet", "conftest.checked")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _forget_compiled():
+    """Every compiled program takes memory maps, of which a process may have 65,530: more than all tests need together.
+    What is compiled is on disk too, so forgetting it costs little."""
+    yield
+    eqx.clear_caches()
+    jax.clear_caches()
