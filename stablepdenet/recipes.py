@@ -15,9 +15,9 @@ RECIPES = ("paper", "robust")
 def settings_of(name: str, problem: Problem) -> dict[str, Any]:
     """The settings of a recipe for a problem, by dotted keys.
 
-    robust: a problem that is linear in u and a is solved, which takes a second. For any
-    other, an operator is trained on clean inputs, as its functions are what matters, and refined by Gauss-Newton steps
-    when it answers.
+    robust: a problem that is linear in u and a is solved, which takes a second. For any other, an
+    operator is trained on clean inputs, as its functions are what matters, and refined by Gauss-Newton steps when it
+    answers.
     """
     if name not in RECIPES:
         raise ConfigError(f"--recipe {name!r} must be one of {', '.join(RECIPES)}.")
