@@ -13,7 +13,6 @@ from jax.extend.core import Var
 from jax.interpreters.partial_eval import dce_jaxpr
 
 from stablepdenet.methods import Batch, Clean
-from stablepdenet.physics import residual_map
 
 
 def matrix_products(function, *arguments):
@@ -56,7 +55,7 @@ def step_products(problem, operator, inputs):
 
     def loss(operator):
         batch = Batch(inputs, inputs)
-        return Clean().terms(residual_map(operator, problem), problem, batch, jnp.zeros(())).loss
+        return Clean().terms(operator, problem, batch, jnp.zeros(())).loss
 
     return matrix_products(jax.grad(loss), operator)
 

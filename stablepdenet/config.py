@@ -54,9 +54,14 @@ class AttackConfig:
 
 @dataclass(frozen=True)
 class MethodConfig:
-    """The objective, and how lambda_sens is calibrated: to a share `rho`, on `calibration_batches` attacked batches."""
+    """The objective, and how lambda_sens is calibrated: to a share `rho`, on `calibration_batches` attacked batches.
 
-    name: str = _choice("stable", "pi", "adv", "stable")
+    After the paper's three come other defences, for comparison.
+    """
+
+    name: str = _choice(
+        "stable", "pi", "adv", "stable", "noise", "tangent", "increment", "trades", "jacobian", "spectral"
+    )
     rho: float = _number(0.10, low=0.0, high=1.0, exclusive=True)
     tau: float = _number(1e-6, low=0.0, exclusive=True)
     calibration_batches: int = _number(10, low=1)

@@ -17,18 +17,19 @@ ZERO = jnp.zeros(())
 
 @pytest.fixture
 def case():
-    """A Poisson DeepONet's residual map, and a batch with a real perturbation."""
+    """A Poisson DeepONet, and a batch with a real perturbation."""
     problem = make_problem("poisson")
     operator = DeepONet(100, 1, width=16, key=jax.random.key(0))
     clean = problem.sample(5, key=jax.random.key(1))
     attacked = clean + 0.05 * jnp.sign(jax.random.normal(jax.random.key(2), clean.shape))
-    return problem, residual_map(operator, problem), Batch(clean, attacked)
+    return problem, operator, Batch(clean, attacked)
 
 
 def test_clean_and_adversarial_average_the_physics_loss_of_their_inputs(case):
-    problem, residuals, batch = case
+    problem, operator, batch = case
+    residuals = residual_map(operator, problem)
     for method, inputs in ((Clean(), batch.clean), (Adversarial(), batch.attacked)):
-        terms = method.terms(residuals, problem, batch, ZERO)
+        terms = method.terms(operator, problem, batch, ZERO)
         assert np.isclose(terms.loss, jnp.mean(physics_loss(residuals(inputs), problem)), rtol=1e-6)
         assert float(terms.sensitivity) == float(terms.share) == 0.0
         weighted = sum(block.weight * terms.blocks[block.name] for block in problem.blocks)
@@ -77,20 +78,20 @@ def test_an_exact_operator_has_no_residual_sensitivity():
 
 
 def test_stable_adds_lambda_q_to_the_attacked_loss(case):
-    problem, residuals, batch = case
-    adversarial = Adversarial().terms(residuals, problem, batch, ZERO)
+    problem, operator, batch = case
+    adversarial = Adversarial().terms(operator, problem, batch, ZERO)
     for weight in (0.0, 0.3):
-        terms = Stable().terms(residuals, problem, batch, jnp.asarray(weight))
+        terms = Stable().terms(operator, problem, batch, jnp.asarray(weight))
         assert np.isclose(terms.loss, adversarial.loss + weight * terms.sensitivity, rtol=1e-5)
         assert np.isclose(terms.share, weight * terms.sensitivity / terms.loss, rtol=1e-5)
 
 
 @pytest.mark.parametrize("rho", [0.1, 0.5])
 def test_calibration_gives_q_its_share(case, rho):
-    problem, residuals, batch = case
+    problem, operator, batch = case
     method = Stable(rho=rho)
-    before = method.terms(residuals, problem, batch, ZERO)
-    after = method.terms(residuals, problem, batch, method.calibrate(before.loss, before.sensitivity))
+    before = method.terms(operator, problem, batch, ZERO)
+    after = method.terms(operator, problem, batch, method.calibrate(before.loss, before.sensitivity))
     assert np.isclose(after.share, rho, rtol=1e-5)
 
 
@@ -104,5 +105,5 @@ def test_stable_evaluates_the_trunk_once(case):
             return super().on(queries)
 
     operator = Counting(100, 1, width=16, key=jax.random.key(0))
-    Stable().terms(residual_map(operator, problem), problem, batch, ZERO)
+    Stable().terms(operator, problem, batch, ZERO)
     assert passes == [len(problem.blocks)]

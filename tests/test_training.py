@@ -150,9 +150,8 @@ def test_lambda_is_calibrated_at_the_end_of_the_warmup_and_then_fixed():
     assert float(warm.lambda_sens) == 0.0
     state, _ = program.advance(warm, 25)
     # By hand: the average loss and Q over four attacked batches of the warmed-up operator.
-    residuals = residual_map(warm.operator, problem)
     terms = [
-        Stable().terms(residuals, problem, program._attacked(warm, batch, jnp.asarray(k)), jnp.zeros(()))
+        Stable().terms(warm.operator, problem, program._attacked(warm, batch, jnp.asarray(k)), jnp.zeros(()))
         for k, batch in enumerate(program._deal(warm, program.functions, k) for k in range(4))
     ]
     physics, quotient = (np.mean([getattr(t, field) for t in terms]) for field in ("loss", "sensitivity"))

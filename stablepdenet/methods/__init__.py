@@ -1,21 +1,50 @@
 """Methods: what one outer step minimises."""
 
-from stablepdenet.methods.adversarial import Adversarial
-from stablepdenet.methods.base import AbstractMethod, Batch, Terms
+from stablepdenet.methods.adversarial import Adversarial, Noise
+from stablepdenet.methods.base import AbstractMethod, AbstractPenalised, Batch, Terms
 from stablepdenet.methods.clean import Clean
-from stablepdenet.methods.stable import Stable, sensitivity_quotient
+from stablepdenet.methods.outputs import Increment, Jacobian, Trades
+from stablepdenet.methods.spectral import Spectral
+from stablepdenet.methods.stable import Stable, Tangent, sensitivity_quotient
 
+# The paper's three, and what they are compared with beside them.
 METHODS: dict[str, type[AbstractMethod]] = {"pi": Clean, "adv": Adversarial, "stable": Stable}
-TITLES = {"pi": "PI-DeepONet", "adv": "AdvPI", "stable": "StablePDENet"}
+OTHERS: dict[str, type[AbstractMethod]] = {
+    "noise": Noise,
+    "tangent": Tangent,
+    "increment": Increment,
+    "trades": Trades,
+    "jacobian": Jacobian,
+    "spectral": Spectral,
+}
+TITLES = {
+    "pi": "PI-DeepONet",
+    "adv": "AdvPI",
+    "stable": "StablePDENet",
+    "noise": "noise",
+    "tangent": "tangent residual",
+    "increment": "increment penalty",
+    "trades": "TRADES",
+    "jacobian": "Jacobian penalty",
+    "spectral": "spectral norms",
+}
 
 __all__ = [
     "METHODS",
+    "OTHERS",
     "TITLES",
     "AbstractMethod",
+    "AbstractPenalised",
     "Adversarial",
     "Batch",
     "Clean",
+    "Increment",
+    "Jacobian",
+    "Noise",
+    "Spectral",
     "Stable",
+    "Tangent",
     "Terms",
+    "Trades",
     "sensitivity_quotient",
 ]

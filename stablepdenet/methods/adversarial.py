@@ -1,4 +1,4 @@
-"""AdvPI."""
+"""AdvPI, and the same with noise."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import ClassVar
 from jaxtyping import Array, Float
 
 from stablepdenet.methods.base import AbstractMethod, Batch, Terms, physics_terms
-from stablepdenet.physics import ResidualMap, block_norms
+from stablepdenet.operators import AbstractOperator
+from stablepdenet.physics import block_norms, residual_map
 from stablepdenet.problems import Problem
 
 
@@ -16,5 +17,11 @@ class Adversarial(AbstractMethod):
 
     attacks: ClassVar[bool] = True
 
-    def terms(self, residuals: ResidualMap, problem: Problem, batch: Batch, lambda_sens: Float[Array, ""]) -> Terms:
-        return physics_terms(block_norms(residuals(batch.attacked)), problem)
+    def terms(self, operator: AbstractOperator, problem: Problem, batch: Batch, weight: Float[Array, ""]) -> Terms:
+        return physics_terms(block_norms(residual_map(operator, problem)(batch.attacked)), problem)
+
+
+class Noise(Adversarial):
+    """J = E_a E_delta L_phys(theta; a + delta) with random delta: augmentation by noise."""
+
+    searches: ClassVar[bool] = False

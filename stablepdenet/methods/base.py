@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, final
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from stablepdenet.physics import BlockNorms, ResidualMap, weighted_sum
+from stablepdenet.attacks import Objective
+from stablepdenet.operators import AbstractOperator
+from stablepdenet.physics import BlockNorms, physics_loss, residual_map, weighted_sum
 from stablepdenet.problems import Problem
 
 
@@ -21,7 +23,7 @@ class Batch(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """A loss and what it consists of, averaged over the batch."""
+    """A loss and what it consists of, averaged over the batch; `sensitivity` is the penalty before its weight."""
 
     loss: Float[Array, ""]
     blocks: dict[str, Float[Array, ""]]
@@ -30,17 +32,52 @@ class Terms(NamedTuple):
 
 
 class AbstractMethod(eqx.Module):
-    """A training objective J(theta). Methods without an attack see clean batches only."""
+    """A training objective J(theta).
+
+    Methods without an attack see clean batches only. One whose attack does not search is given random perturbations of
+    the same set instead.
+    """
 
     attacks: ClassVar[bool]
+    searches: ClassVar[bool] = True
 
     @abstractmethod
-    def terms(self, residuals: ResidualMap, problem: Problem, batch: Batch, lambda_sens: Float[Array, ""]) -> Terms:
-        """The objective on a batch; `residuals` is the current operator's residual map."""
+    def terms(self, operator: AbstractOperator, problem: Problem, batch: Batch, weight: Float[Array, ""]) -> Terms:
+        """The objective on a batch; `weight` is lambda_sens, or that of whatever penalty a method has."""
 
-    def calibrate(self, physics: Float[Array, ""], sensitivity: Float[Array, ""]) -> Float[Array, ""]:
-        """lambda_sens from the average physics loss and Q on attacked warm-up batches; zero where Q is not used."""
+    def target(self, operator: AbstractOperator, problem: Problem, clean: Float[Array, "batch m"]) -> Objective:
+        """What its attack maximises: the physics loss (eq:training-attack), unless a method has other plans."""
+        residuals = residual_map(operator, problem)
+        return lambda a: physics_loss(residuals(a), problem)
+
+    def calibrate(self, physics: Float[Array, ""], penalty: Float[Array, ""]) -> Float[Array, ""]:
+        """The weight, from the average physics loss and penalty on attacked warm-up batches; zero where there is no
+        penalty."""
         return jnp.zeros_like(physics)
+
+
+class AbstractPenalised(AbstractMethod):
+    """J = E_a [L_phys + lambda P]: a physics loss and a penalty; lambda is calibrated to give it a share `rho`."""
+
+    rho: float = 0.10
+
+    attacks: ClassVar[bool] = True
+
+    @abstractmethod
+    def parts(self, operator: AbstractOperator, problem: Problem, batch: Batch) -> tuple[BlockNorms, Array]:
+        """The blocks' norms that the physics loss is made of, and the penalty, both for each input."""
+
+    @final
+    def terms(self, operator: AbstractOperator, problem: Problem, batch: Batch, weight: Float[Array, ""]) -> Terms:
+        norms, penalty = self.parts(operator, problem, batch)
+        physics, mean = physics_terms(norms, problem), jnp.mean(penalty)
+        loss = physics.loss + weight * mean
+        return Terms(loss, physics.blocks, mean, weight * mean / loss)
+
+    @final
+    def calibrate(self, physics: Float[Array, ""], penalty: Float[Array, ""]) -> Float[Array, ""]:
+        """lambda = rho / (1 - rho) * mean L_phys / mean P (eq:lambda-calibration)."""
+        return self.rho / (1.0 - self.rho) * physics / penalty
 
 
 def physics_terms(norms: BlockNorms, problem: Problem) -> Terms:

@@ -7,7 +7,8 @@ from typing import ClassVar
 from jaxtyping import Array, Float
 
 from stablepdenet.methods.base import AbstractMethod, Batch, Terms, physics_terms
-from stablepdenet.physics import ResidualMap, block_norms
+from stablepdenet.operators import AbstractOperator
+from stablepdenet.physics import block_norms, residual_map
 from stablepdenet.problems import Problem
 
 
@@ -16,5 +17,5 @@ class Clean(AbstractMethod):
 
     attacks: ClassVar[bool] = False
 
-    def terms(self, residuals: ResidualMap, problem: Problem, batch: Batch, lambda_sens: Float[Array, ""]) -> Terms:
-        return physics_terms(block_norms(residuals(batch.clean)), problem)
+    def terms(self, operator: AbstractOperator, problem: Problem, batch: Batch, weight: Float[Array, ""]) -> Terms:
+        return physics_terms(block_norms(residual_map(operator, problem)(batch.clean)), problem)

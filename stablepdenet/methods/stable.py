@@ -1,43 +1,45 @@
-"""StablePDENet."""
+"""StablePDENet, and the same with a derivative in place of the difference."""
 
 from __future__ import annotations
 
-from typing import ClassVar
-
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from stablepdenet.methods.base import AbstractMethod, Batch, Terms, physics_terms
-from stablepdenet.physics import ResidualMap, Residuals, block_norms, weighted_sum
+from stablepdenet.methods.base import AbstractPenalised, Batch
+from stablepdenet.operators import AbstractOperator
+from stablepdenet.physics import BlockNorms, Residuals, block_norms, residual_map, weighted_sum
 from stablepdenet.problems import Problem
 
 
-class Stable(AbstractMethod):
+class Stable(AbstractPenalised):
     """J_Stable = E_a [L_phys(theta; a + delta) + lambda_sens Q(theta; a, delta)] (eq:stable-objective).
 
     `rho` is the share of the objective that lambda_sens gives to Q when it is calibrated, `tau` keeps Q finite.
     """
 
-    rho: float = 0.10
     tau: float = 1e-6
 
-    attacks: ClassVar[bool] = True
-
-    def terms(self, residuals: ResidualMap, problem: Problem, batch: Batch, lambda_sens: Float[Array, ""]) -> Terms:
+    def parts(self, operator: AbstractOperator, problem: Problem, batch: Batch) -> tuple[BlockNorms, Array]:
         # One call for both halves: they share the trunk pass and larger products.
-        both = residuals(jnp.concatenate([batch.clean, batch.attacked]))
+        both = residual_map(operator, problem)(jnp.concatenate([batch.clean, batch.attacked]))
         half = len(batch.clean)
         clean = {name: r[:half] for name, r in both.items()}
         attacked = {name: r[half:] for name, r in both.items()}
-        physics = physics_terms(block_norms(attacked), problem)
         quotient = sensitivity_quotient(clean, attacked, batch.attacked - batch.clean, problem, tau=self.tau)
-        sensitivity = jnp.mean(quotient)
-        loss = physics.loss + lambda_sens * sensitivity
-        return Terms(loss, physics.blocks, sensitivity, lambda_sens * sensitivity / loss)
+        return block_norms(attacked), quotient
 
-    def calibrate(self, physics: Float[Array, ""], sensitivity: Float[Array, ""]) -> Float[Array, ""]:
-        """lambda_sens = rho / (1 - rho) * mean L_phys / mean Q (eq:lambda-calibration)."""
-        return self.rho / (1.0 - self.rho) * physics / sensitivity
+
+class Tangent(AbstractPenalised):
+    """Stable with the residuals' derivative along delta, taken at a + delta, in place of their difference:
+    sum_q w_q ||r_q'(a + delta) delta||^2_{2,N_q} / (||delta||^2_{2,m} + tau)."""
+
+    tau: float = 1e-6
+
+    def parts(self, operator: AbstractOperator, problem: Problem, batch: Batch) -> tuple[BlockNorms, Array]:
+        delta = batch.attacked - batch.clean
+        attacked, change = jax.jvp(residual_map(operator, problem), (batch.attacked,), (delta,))
+        return block_norms(attacked), quotient_of(change, delta, problem, tau=self.tau)
 
 
 def sensitivity_quotient(
@@ -48,5 +50,11 @@ def sensitivity_quotient(
     A difference of residual vectors, not of losses: the finite-difference form of the residual map's derivative along
     delta.
     """
-    change = {name: attacked[name] - clean[name] for name in clean}
+    return quotient_of({name: attacked[name] - clean[name] for name in clean}, delta, problem, tau=tau)
+
+
+def quotient_of(
+    change: Residuals, delta: Float[Array, "batch m"], problem: Problem, *, tau: float
+) -> Float[Array, " batch"]:
+    """The weighted square of the residuals' change over that of the input's, per input."""
     return weighted_sum(block_norms(change), problem) / (jnp.mean(delta**2, axis=1) + tau)

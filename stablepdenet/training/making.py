@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import optax
@@ -10,7 +11,7 @@ from jaxtyping import PRNGKeyArray
 
 from stablepdenet.config import Config
 from stablepdenet.errors import ConfigError
-from stablepdenet.methods import METHODS, AbstractMethod, Stable
+from stablepdenet.methods import METHODS, OTHERS, AbstractMethod
 from stablepdenet.operators import OPERATORS, PLAIN, AbstractBasisOperator, AbstractOperator, ConstrainedOperator
 from stablepdenet.problems import Problem
 from stablepdenet.refining import refine
@@ -23,8 +24,9 @@ RISING = 0.05
 
 def make_method(config: Config) -> AbstractMethod:
     """The method that the configuration names."""
-    kind = METHODS[config.method.name]
-    return Stable(rho=config.method.rho, tau=config.method.tau) if kind is Stable else kind()
+    kind = {**METHODS, **OTHERS}[config.method.name]
+    own = {field.name for field in dataclasses.fields(kind)}
+    return kind(**{name: value for name, value in vars(config.method).items() if name in own})
 
 
 def make_optimiser(config: Config) -> optax.GradientTransformation:

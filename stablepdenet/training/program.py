@@ -38,6 +38,8 @@ class Program:
         self.problem, self.config = dataclasses.replace(problem, blocks=fine or problem.blocks), config
         self.method = make_method(config)
         self.attack = dataclasses.replace(problem.attack, **vars(config.attack))
+        unsearched = dataclasses.replace(self.attack, steps=0, random_start=True)
+        self.perturb = self.attack if self.method.searches else unsearched
         self.optimiser = make_optimiser(config)
 
     @cached_property
@@ -142,11 +144,10 @@ class Program:
     @partial(jax.jit, static_argnums=0)
     def _calibrate(self, state: TrainState, functions: Array) -> Float[Array, ""]:
         """lambda_sens from attacked batches at the end of the warm-up (eq:lambda-calibration)."""
-        residuals = residual_map(state.operator, self.problem)
 
         def measure(number: Int[Array, ""]) -> tuple[Array, Array]:
             batch = self._attacked(state, self._deal(state, functions, number), number)
-            terms = self.method.terms(residuals, self.problem, batch, jnp.zeros(()))
+            terms = self.method.terms(state.operator, self.problem, batch, jnp.zeros(()))
             return terms.loss, terms.sensitivity
 
         # Number 0 at this step is the first cached batch itself.
@@ -194,7 +195,7 @@ class Program:
         """
 
         def objective(operator: AbstractOperator, state: TrainState) -> tuple[Array, Terms]:
-            terms = self._terms(method, operator, batch(state), state.lambda_sens)
+            terms = method.terms(operator, self.problem, batch(state), state.lambda_sens)
             return terms.loss, terms
 
         def step(_: Int[Array, ""], carry: tuple[TrainState, Terms]) -> tuple[TrainState, Terms]:
@@ -207,15 +208,12 @@ class Program:
 
         return jax.lax.fori_loop(state.step, stop, step, (state, total))
 
-    def _terms(
-        self, method: AbstractMethod, operator: AbstractOperator, batch: Batch, lambda_sens: Float[Array, ""]
-    ) -> Terms:
-        return method.terms(residual_map(operator, self.problem), self.problem, batch, lambda_sens)
-
     def _nothing(self, method: AbstractMethod, state: TrainState) -> Terms:
         """The terms of no step."""
         batch = Batch(*(inputs[: self.config.training.batch] for inputs in state.cache))
-        shapes = jax.eval_shape(partial(self._terms, method), state.operator, batch, state.lambda_sens)
+        shapes = jax.eval_shape(
+            lambda operator: method.terms(operator, self.problem, batch, state.lambda_sens), state.operator
+        )
         return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
 
     def _deal(self, state: TrainState, functions: Array, ahead: Int[Array, ""] | int = 0) -> Float[Array, "batch m"]:
@@ -240,10 +238,10 @@ class Program:
         return self.config.training.functions // self.config.training.batch
 
     def _attacked(self, state: TrainState, clean: Float[Array, "batch m"], number: Int[Array, ""]) -> Batch:
-        """A batch and its physics attack (eq:training-attack). The trunk is evaluated once: parameters are frozen.
+        """A batch and the method's attack on it. The trunk is evaluated once: parameters are frozen.
 
         `number` tells the batches of one step apart.
         """
-        residuals = residual_map(state.operator, self.problem)
+        target = self.method.target(state.operator, self.problem, clean)
         key = jax.random.fold_in(jax.random.fold_in(streams(state.key).attacks, state.step), number)
-        return Batch(clean, self.attack(lambda a: physics_loss(residuals(a), self.problem), clean, key=key).inputs)
+        return Batch(clean, self.perturb(target, clean, key=key).inputs)
