@@ -38,7 +38,7 @@ bench-profile: $(VENV)/installed
 # Seed 0's operators of the campaign in results/ become the package's model zoo.
 zoo:
 	mkdir -p stablepdenet/data/zoo
-	cp results/models/paper/*.safetensors stablepdenet/data/zoo/
+	cp results/models/paper/*.safetensors results/models/robust/*.safetensors stablepdenet/data/zoo/
 
 clean:
 	rm -rf $(VENV) $(PEERS) build *.egg-info

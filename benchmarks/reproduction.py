@@ -11,9 +11,10 @@ import statistics
 from pathlib import Path
 
 from document import markdown
+from robust_tables import SETTINGS, ablation, defences, refined, robust
 
 from stablepdenet.methods import METHODS
-from stablepdenet.report import gallery, names, paper
+from stablepdenet.report import gallery, names
 from stablepdenet.report.cells import spread
 from stablepdenet.report.figures import looks_of, save_figure
 from stablepdenet.report.ordering import paired_table
@@ -25,7 +26,6 @@ from stablepdenet.results import load_fields, load_results
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 PAGES = (ROOT / "README.md", ROOT / "docs" / "reproduction.md", ROOT / "docs" / "robust.md")
-SETTINGS = (("none", "clean"), ("common", "0.05"), ("common", "0.10"))
 # The study's variations by name, in the order of its table; the first of a problem is what the campaign takes.
 BASE = "paper-quick"
 
@@ -68,52 +68,6 @@ def headline(summary, results):
             title = names.problem_title(problem) if attack == "none" else ""
             rows.append([title, "clean" if attack == "none" else f"ε = {setting}", *cells])
     return markdown(["", "", *(names.method_title(method) for method in METHODS)], rows)
-
-
-def paper_of(problem, setting):
-    """The paper's StablePDENet, as it is printed."""
-    return f"{paper.tables()['relative_l2'][problem][setting][-1]:.2g}"
-
-
-def robust(summary, results):
-    """Errors and gains of the recipe robust, with the paper's StablePDENet below each."""
-    columns = [
-        ("clean", "none", "clean"),
-        ("ε = 0.05", "common", "0.05"),
-        ("ε = 0.10", "common", "0.10"),
-        ("worst case, 0.05", "whitebox", "0.05"),
-        ("worst case, 0.10", "whitebox", "0.10"),
-        ("certified, 0.10", "certified", "0.10"),
-    ]
-    rows = []
-    own = [result for result in results if result.recipe == "robust"]
-    for problem in names.problems_in_order({result.problem for result in own}):
-        found = [summary.get(Place("robust", problem, "robust", *case, "relative_l2")) for _, *case in columns]
-        gain = summary[Place("robust", problem, "robust", "common", "0.05", "kappa_E")]
-        cells = [f"{mean.mean:.1e}" if mean else "–" for mean in found]
-        seeds = sum(result.problem == problem for result in own)
-        rows.append([names.problem_title(problem), str(seeds), *cells, f"{gain.mean:.1e}"])
-        theirs = [paper_of(problem, setting) for _, _, setting in columns[:3]]
-        gains = paper.tables()["response_gains"].get(problem)
-        printed = f"{gains['0.05']['models'][-1][1]:.2g}" if gains else "–"
-        rows.append(["the paper's StablePDENet", "5", *theirs, "–", "–", "–", printed])
-    return markdown(["", "seeds", *(title for title, *_ in columns), "κ_E, 0.05"], rows)
-
-
-def refined(summary, results):
-    """Plain PI-DeepONets with Gauss-Newton steps after them."""
-    rows = []
-    own = [result for result in results if result.recipe == "refined"]
-    for problem in names.problems_in_order({result.problem for result in own}):
-        seeds = sum(result.problem == problem for result in own)
-        for attack, setting in SETTINGS:
-            places = [("refined", "pi"), ("refined", "pi-refined-1"), ("refined", "pi-refined-3")]
-            means = [summary[Place(recipe, problem, name, attack, setting, "relative_l2")] for recipe, name in places]
-            title = f"{names.problem_title(problem)} ({seeds})" if attack == "none" else ""
-            kind = "clean" if attack == "none" else f"ε = {setting}"
-            rows.append([title, kind, *(f"{mean.mean:.2g}" for mean in means), paper_of(problem, setting)])
-    header = ["problem (seeds)", "", "plain", "one step", "three steps", "the paper's StablePDENet"]
-    return markdown(header, rows)
 
 
 def state(results):
@@ -166,6 +120,8 @@ def tables():
         "sensitivity": sensitivity(summary, results),
         "robust": robust(summary, results),
         "refined": refined(summary, results),
+        "defences": defences(summary, results),
+        "ablation": ablation(summary, results),
         "study": study(load_results(RESULTS / "study")),
     }
 

@@ -10,6 +10,18 @@ from stablepdenet.problems import Problem
 from stablepdenet.solving import is_linear
 
 RECIPES = ("paper", "robust")
+# What robust is for a problem that is not linear.
+TRAINED: dict[str, Any] = {
+    "recipe": "robust",
+    "operator.refinements": 2,
+    # On inputs as they are: refining answers what they are not.
+    "method.name": "pi",
+    "training.points": "fine",
+    "training.optimiser": "muon",
+    "training.schedule": "cosine",
+    "training.learning_rate": 5e-3,
+    "training.steps": 10_000,
+}
 
 
 def settings_of(name: str, problem: Problem) -> dict[str, Any]:
@@ -26,18 +38,7 @@ def settings_of(name: str, problem: Problem) -> dict[str, Any]:
     if is_linear(problem):
         return {"recipe": name, "operator.kind": "solved", "method.name": "pi"}
     constrained = problem.ansatz is not None and (problem.ansatz.lift or problem.ansatz.envelope)
-    return {
-        "recipe": name,
-        "operator.constraints": "hard" if constrained else "soft",
-        "operator.refinements": 2,
-        # On inputs as they are: refining answers what they are not.
-        "method.name": "pi",
-        "training.points": "fine",
-        "training.optimiser": "muon",
-        "training.schedule": "cosine",
-        "training.learning_rate": 5e-3,
-        "training.steps": 10_000,
-    }
+    return {**TRAINED, "operator.constraints": "hard" if constrained else "soft"}
 
 
 def explain(config: Config) -> str:

@@ -15,16 +15,19 @@ from stablepdenet.config import Config
 from stablepdenet.errors import CheckpointError, ConfigError
 from stablepdenet.methods import METHODS
 from stablepdenet.operators import AbstractOperator
+from stablepdenet.problems import make_problem
 from stablepdenet.runs import problem_of
+from stablepdenet.solving import is_linear, solve
 from stablepdenet.training import checkpoint, deployed, make_operator
 from stablepdenet.training.run import load_config, storage
 
-FORMAT = "stablepdenet-model-1"
+FORMAT, ROBUST = "stablepdenet-model-1", "robust"
 
 
 def load_model(problem: str, method: str = "stable") -> AbstractOperator:
     """The operator of a paper's `problem` ("heat", "poisson", "burgers", "helmholtz-3.5pi", "helmholtz-3pi+0.5",
-    "helmholtz-3pi+0.1") trained by `method` ("pi", "adv", "stable"), from seed 0 of the committed campaign.
+    "helmholtz-3pi+0.1") trained by `method` ("pi", "adv", "stable"), from seed 0 of the committed campaign, or made by
+    the recipe "robust": that of a linear problem is solved on the spot.
 
         operator = stablepdenet.load_model("heat", "stable")
         problem = stablepdenet.make_problem("heat")
@@ -32,11 +35,14 @@ def load_model(problem: str, method: str = "stable") -> AbstractOperator:
     """
     zoo = files("stablepdenet") / "data" / "zoo"
     known = sorted(path.name.removesuffix(".safetensors") for path in zoo.iterdir()) if zoo.is_dir() else []
+    linear = method == ROBUST and f"{problem}-pi" in known and is_linear(posed := make_problem(problem))
+    if linear:
+        return solve(posed)
     if f"{problem}-{method}" not in known:
         listed = ", ".join(sorted({name.rpartition("-")[0] for name in known})) or "none"
         raise ConfigError(
             f"The zoo has no model of '{problem}' by '{method}': its problems are {listed}, its methods "
-            f"{', '.join(METHODS)}."
+            f"{', '.join((*METHODS, ROBUST))}."
         )
     config, operator = read_model((zoo / f"{problem}-{method}.safetensors").read_bytes(), f"{problem}-{method}")
     return deployed(operator, problem_of(config), config) if config.operator.refinements else operator

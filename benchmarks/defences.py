@@ -1,0 +1,172 @@
+"""Every defence in the same training time, with and without refinement, beside the recipe robust:
+
+    python benchmarks/defences.py --out results [--problems burgers heat]
+
+All have one architecture, one optimiser (Muon, as it needs the fewest steps) and the time that StablePDENet takes for
+5,000 steps, measured first. Rows go to OUT/defences; what is there is skipped.
+"""
+
+import argparse
+import importlib.metadata
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+
+from stablepdenet import make_problem, refine, train
+from stablepdenet.campaign.job import PACKAGES
+from stablepdenet.evaluation.inputs import clean_case
+from stablepdenet.evaluation.session import Session
+from stablepdenet.recipes import settings_of
+from stablepdenet.report import paper
+from stablepdenet.results import Result, load_result, path_of, save_result
+from stablepdenet.runs import configure
+from stablepdenet.training import SOLVED, Program, deployed
+from stablepdenet.zoo import read_model
+
+RECIPE, SEED = "defences", 0
+COMMON = {
+    "training.optimiser": "muon",
+    "training.schedule": "cosine",
+    "training.learning_rate": 5e-3,
+    "training.steps": 5_000,
+    "training.warmup": 1_000,
+    "training.refresh": 500,
+}
+# Perturbations that cost little are new in every epoch.
+FRESH = {"training.refresh": 10}
+MENU = {
+    "pi": {"method.name": "pi"},
+    "noise": {"method.name": "noise", **FRESH},
+    "fgsm": {
+        "method.name": "adv",
+        "attack.steps": 1,
+        "attack.step_size": 1.0,
+        "attack.random_start": False,
+        **FRESH,
+    },
+    "adv": {"method.name": "adv"},
+    "trades": {"method.name": "trades"},
+    "jacobian": {"method.name": "jacobian", **FRESH},
+    "increment": {"method.name": "increment"},
+    "spectral": {"method.name": "spectral", **FRESH},
+    "stable": {"method.name": "stable"},
+    "tangent": {"method.name": "tangent"},
+}
+EPS = (0.05, 0.10)
+# Inputs of the errors, and of the search for each operator's own worst case.
+TESTS, SEARCHED = 200, 20
+TIMED, TIMED_FOR = 50, 3
+REFINEMENTS = 2
+
+
+def seconds_a_step(problem, config):
+    """Of a defence, its share of the refreshes included; the shortest of a few runs."""
+    program = Program(problem, config)
+    refresh, defends = config.training.refresh, program.method.attacks
+
+    def run(state, stop):
+        began = time.perf_counter()
+        state, _ = jax.block_until_ready(program.advance(state, stop))
+        return state, time.perf_counter() - began
+
+    # Where a refresh is due it comes with the step after it; the first of all, with the calibration, is not typical.
+    start = config.training.warmup + refresh if defends else 0
+    due = program.initial()._replace(step=jnp.asarray(start))
+    once, steps = [], []
+    for _ in range(TIMED_FOR + 1):
+        after, first = run(due, start + 1)
+        _, more = run(after, min(start + 1 + TIMED, start + refresh))
+        once.append(first)
+        steps.append(more / (min(start + 1 + TIMED, start + refresh) - start - 1))
+    step = min(steps[1:])
+    return step + (max(min(once[1:]) - step, 0.0) / refresh if defends else 0.0)
+
+
+def schedules(problem, seed):
+    """Each defence's configuration, with as many steps as fit into StablePDENet's time."""
+    configs = {name: configure(problem, {**COMMON, **changes, "seed": seed}) for name, changes in MENU.items()}
+    cost = {name: seconds_a_step(problem, config) for name, config in configs.items()}
+    warm, steps = COMMON["training.warmup"], COMMON["training.steps"]
+    budget = (steps - warm) * cost["stable"]
+    planned = {}
+    for name, changes in MENU.items():
+        # The warm-up is everybody's.
+        own = {"training.steps": warm + int(budget / cost[name])}
+        planned[name] = configure(problem, {**COMMON, **changes, **own, "seed": seed})
+    return planned
+
+
+def robust(problem, seed, out):
+    """The recipe robust and the seconds it took: solved here, or trained by `reproduce --recipe robust`."""
+    config = configure(problem, {**settings_of("robust", problem), "seed": seed})
+    if config.operator.kind == SOLVED:
+        began = time.perf_counter()
+        operator = Program(problem, config).initial().trained
+        return config, operator, time.perf_counter() - began
+    rows = path_of(out, "robust", problem.name, seed)
+    if not rows.exists():
+        raise SystemExit(f"'{rows}' is missing: run stablepdenet reproduce {problem.name} --recipe robust --out {out}")
+    _, operator = read_model((out / "models" / "robust" / f"{problem.name}-robust.safetensors").read_bytes(), "robust")
+    return config, deployed(operator, problem, config), load_result(rows).seconds["robust"]
+
+
+def answer_seconds(operator, problem):
+    """One input's answer on the evaluation grid's coefficients: the median of fifty calls."""
+    solve = jax.jit(operator.coefficients)
+    inputs = problem.sample(50, key=jax.random.key(7))[:, None]
+    jax.block_until_ready(solve(inputs[0]))
+    times = []
+    for a in inputs:
+        began = time.perf_counter()
+        jax.block_until_ready(solve(a))
+        times.append(time.perf_counter() - began)
+    return sorted(times)[len(times) // 2]
+
+
+def measure(problem, recipe, seed, operators):
+    """Rows: clean, common and white-box errors with their gains, and how long an answer takes."""
+    identity = {"recipe": recipe, "seed": seed}
+    session = Session(operators, problem, tests=TESTS, eps=EPS, identity=identity)
+    session.measure(clean_case(session.clean))
+    for eps in EPS:
+        session.measure(session.common(eps))
+    few = Session(operators, problem, tests=SEARCHED, eps=EPS, identity=identity)
+    for name in operators:
+        few.measure(few.perturbed("whitebox", EPS[-1], few.worst(name, EPS[-1]), name))
+    for name, operator in operators.items():
+        few.add(name, "none", "clean", {"answer_seconds": answer_seconds(operator, problem)})
+    return session.audit.rows + few.audit.rows, session.audit.notes
+
+
+def run(problem, seed, out):
+    planned, curves, seconds, operators = schedules(problem, seed), {}, {}, {}
+    for name, config in planned.items():
+        log = []
+        state = train(problem, config, report=log.append)
+        curves[name] = {key: [row[key] for row in log if row["validation_clean"] is not None] for key in log[0]}
+        seconds[name] = log[-1]["seconds"]
+        operators[name] = state.trained
+        print(f"{problem.name}: {name}, {config.training.steps} steps, {seconds[name]:.0f} s", flush=True)
+    refined = {f"{name}+refined": refine(each, problem, steps=REFINEMENTS) for name, each in operators.items()}
+    planned["robust"], ours, seconds["robust"] = robust(problem, seed, out)
+    rows, notes = measure(problem, RECIPE, seed, {**operators, **refined, "robust": ours})
+    versions = {name: importlib.metadata.version(name) for name in PACKAGES}
+    settings = {name: config.as_dict() for name, config in planned.items()}
+    return Result(RECIPE, problem.name, seed, rows, settings, curves, seconds, versions, notes)
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--problems", nargs="+", default=list(paper.tables()["relative_l2"]))
+    arguments.add_argument("--out", type=Path, default=Path("results"))
+    chosen = arguments.parse_args()
+    for name in chosen.problems:
+        if not path_of(chosen.out, RECIPE, name, SEED).exists():
+            save_result(chosen.out, run(make_problem(name), SEED, chosen.out))
+            print(f"{name}: done", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""The tables of docs/robust.md, for `reproduction.py`."""
+
+from document import markdown
+
+from stablepdenet.report import names, paper
+from stablepdenet.report.summary import Place
+
+SETTINGS = (("none", "clean"), ("common", "0.05"), ("common", "0.10"))
+WORST = ("whitebox", "0.10")
+COLUMNS = ("clean", "ε = 0.05", "ε = 0.10", "worst case, 0.10")
+REFINED = "+refined"
+DEFENCES = {
+    "pi": "none: clean inputs",
+    "noise": "noise",
+    "fgsm": "FGSM",
+    "adv": "PGD (AdvPI)",
+    "trades": "TRADES",
+    "jacobian": "Jacobian penalty",
+    "increment": "increment penalty",
+    "spectral": "spectral norms",
+    "stable": "StablePDENet",
+    "tangent": "tangent residual",
+    "robust": "robust",
+}
+
+
+def paper_of(problem, setting):
+    """The paper's StablePDENet, as it is printed."""
+    return f"{paper.tables()['relative_l2'][problem][setting][-1]:.2g}"
+
+
+def robust(summary, results):
+    """Errors and gains of the recipe robust, with the paper's StablePDENet below each."""
+    columns = [
+        ("clean", "none", "clean"),
+        ("ε = 0.05", "common", "0.05"),
+        ("ε = 0.10", "common", "0.10"),
+        ("worst case, 0.05", "whitebox", "0.05"),
+        ("worst case, 0.10", "whitebox", "0.10"),
+        ("certified, 0.10", "certified", "0.10"),
+    ]
+    rows = []
+    own = [result for result in results if result.recipe == "robust"]
+    for problem in names.problems_in_order({result.problem for result in own}):
+        found = [summary.get(Place("robust", problem, "robust", *case, "relative_l2")) for _, *case in columns]
+        gain = summary[Place("robust", problem, "robust", "common", "0.05", "kappa_E")]
+        cells = [f"{mean.mean:.1e}" if mean else "–" for mean in found]
+        seeds = sum(result.problem == problem for result in own)
+        rows.append([names.problem_title(problem), str(seeds), *cells, f"{gain.mean:.1e}"])
+        theirs = [paper_of(problem, setting) for _, _, setting in columns[:3]]
+        gains = paper.tables()["response_gains"].get(problem)
+        printed = f"{gains['0.05']['models'][-1][1]:.2g}" if gains else "–"
+        rows.append(["the paper's StablePDENet", "5", *theirs, "–", "–", "–", printed])
+    return markdown(["", "seeds", *(title for title, *_ in columns), "κ_E, 0.05"], rows)
+
+
+def refined(summary, results):
+    """Plain PI-DeepONets with Gauss-Newton steps after them."""
+    rows = []
+    own = [result for result in results if result.recipe == "refined"]
+    for problem in names.problems_in_order({result.problem for result in own}):
+        seeds = sum(result.problem == problem for result in own)
+        for attack, setting in SETTINGS:
+            places = [("refined", "pi"), ("refined", "pi-refined-1"), ("refined", "pi-refined-3")]
+            means = [summary[Place(recipe, problem, name, attack, setting, "relative_l2")] for recipe, name in places]
+            title = f"{names.problem_title(problem)} ({seeds})" if attack == "none" else ""
+            kind = "clean" if attack == "none" else f"ε = {setting}"
+            rows.append([title, kind, *(f"{mean.mean:.2g}" for mean in means), paper_of(problem, setting)])
+    header = ["problem (seeds)", "", "plain", "one step", "three steps", "the paper's StablePDENet"]
+    return markdown(header, rows)
+
+
+def short(mean):
+    """Two digits, or a dash for what was not measured."""
+    return f"{mean.mean:.2g}" if mean else "–"
+
+
+def own_results(results, recipe):
+    """Those of one recipe, by problem."""
+    own = [result for result in results if result.recipe == recipe]
+    return {name: [r for r in own if r.problem == name] for name in names.problems_in_order({r.problem for r in own})}
+
+
+def defences(summary, results):
+    """One table a problem: every defence as it is, and refined, with its times."""
+    tables = []
+    for problem, own in own_results(results, "defences").items():
+
+        def find(method, attack, setting, metric="relative_l2", problem=problem):
+            return summary.get(Place("defences", problem, method, attack, setting, metric))
+
+        rows = []
+        for method, title in DEFENCES.items():
+            steps = own[0].settings[method]["training"]["steps"] if method != "robust" else None
+            for name in (method, method + REFINED):
+                if find(name, "none", "clean") is None:
+                    continue
+                errors = [short(find(name, *case)) for case in (*SETTINGS, WORST)]
+                gain, answer = find(name, "common", "0.05", "kappa_E"), find(name, "none", "clean", "answer_seconds")
+                times = [f"{own[0].seconds[method]:.0f}", f"{1e3 * answer.mean:.2g}"] if answer else ["–", "–"]
+                label = [title, f"{steps:,}" if steps else "–"] if name == method else ["&ensp;refined", ""]
+                rows.append([*label, *errors, short(gain), *times])
+        header = [
+            "",
+            "steps",
+            "clean",
+            "ε = 0.05",
+            "ε = 0.10",
+            "worst case, 0.10",
+            "κ_E, 0.05",
+            "training, s",
+            "answer, ms",
+        ]
+        tables.append(f"**{names.problem_title(problem)}**\n\n{markdown(header, rows)}")
+    return "\n\n".join(tables)
+
+
+def ablation(summary, results):
+    """The recipe with one part taken away, on each problem."""
+    tables = []
+    for problem, own in own_results(results, "ablation").items():
+        rows = []
+        for method in own[0].settings:
+            places = [Place("ablation", problem, method, *case, "relative_l2") for case in (*SETTINGS, WORST)]
+            answer = summary.get(Place("ablation", problem, method, "none", "clean", "answer_seconds"))
+            rows.append([method, *(short(summary.get(place)) for place in places), f"{1e3 * answer.mean:.2g}"])
+        header = ["", *COLUMNS, "answer, ms"]
+        title = f"**{names.problem_title(problem)}** ({len(own)} seed{'s' if len(own) > 1 else ''})"
+        tables.append(f"{title}\n\n{markdown(header, rows)}")
+    return "\n\n".join(tables)
