@@ -100,17 +100,7 @@ def defences(summary, results):
                 times = [f"{own[0].seconds[method]:.0f}", f"{1e3 * answer.mean:.2g}"] if answer else ["–", "–"]
                 label = [title, f"{steps:,}" if steps else "–"] if name == method else ["&ensp;refined", ""]
                 rows.append([*label, *errors, short(gain), *times])
-        header = [
-            "",
-            "steps",
-            "clean",
-            "ε = 0.05",
-            "ε = 0.10",
-            "worst case, 0.10",
-            "κ_E, 0.05",
-            "training, s",
-            "answer, ms",
-        ]
+        header = ["", "steps", *COLUMNS, "κ_E, 0.05", "training, s", "answer, ms"]
         tables.append(f"**{names.problem_title(problem)}**\n\n{markdown(header, rows)}")
     return "\n\n".join(tables)
 
