@@ -29,6 +29,10 @@ class CheckpointError(UserError):
     exit_code = 4
 
 
+class DamageError(CheckpointError):
+    """A checkpoint that is not what was written; one before it may still be good."""
+
+
 class StorageError(UserError):
     """A folder or file that cannot be written."""
 

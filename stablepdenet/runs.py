@@ -13,7 +13,7 @@ from stablepdenet.methods import METHODS
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.problems import PROBLEMS, Problem, complete_options, make_problem
 from stablepdenet.recipes import settings_of
-from stablepdenet.training import SOLVED, Program, Run, TrainState, checkpoint, deployed, train_in, train_suite
+from stablepdenet.training import SOLVED, Program, Run, TrainState, deployed, train_in, train_suite
 from stablepdenet.training.run import load_config, read_json, storage, write_json
 from stablepdenet.training.suite import NewReport
 
@@ -110,15 +110,17 @@ def load_operators(folders: Sequence[Path]) -> tuple[Problem, Config, dict[str, 
         for what, one, other in (("problem", first.problem, config.problem), ("seed", first.seed, config.seed)):
             if one != other:
                 raise ConfigError(f"'{singles[0]}' and '{folder}' differ in their {what}: evaluate them one by one.")
-        trained = checkpoint.newest_step(Run.open(folder).checkpoints)
-        if config.operator.kind != SOLVED and trained < config.training.steps:
-            raise CheckpointError(f"'{folder}' is not trained to its end: `stablepdenet resume {folder}` finishes it.")
     methods = [config.called for config in configs.values()]
     twice = next((name for name in methods if methods.count(name) > 1), None)
     if twice:
         raise ConfigError(f"Two of the runs are of the method {twice}: evaluate them one by one.")
     problem = problem_of(first)
-    operators = {config.called: load_operator(folder, problem)[1] for folder, config in configs.items()}
+    operators = {}
+    for folder, config in configs.items():
+        state = _load_state(folder, problem)
+        if int(state.step) < config.training.steps:
+            raise CheckpointError(f"'{folder}' is not trained to its end: `stablepdenet resume {folder}` finishes it.")
+        operators[config.called] = deployed(state.trained, problem, config)
     return dataclasses.replace(problem, name=label(first)), first, operators
 
 
@@ -142,10 +144,16 @@ def load_operator(folder: Path | str, problem: Problem | None = None) -> tuple[P
         raise CheckpointError(
             f"'{folder}' holds several runs: give one of {', '.join(str(folder / name) for name in METHODS)}."
         )
+    config = Run.open(folder).config
+    problem = problem or problem_of(config)
+    return problem, deployed(_load_state(folder, problem).trained, problem, config)
+
+
+def _load_state(folder: Path, problem: Problem) -> TrainState:
+    """The newest state of a run."""
     run = Run.open(folder)
-    problem = problem or problem_of(run.config)
     start = Program(problem, run.config).initial()
     state = start if run.config.operator.kind == SOLVED else run.latest(start)
     if state is None:
         raise CheckpointError(f"'{folder}' has no checkpoint yet: continue it with `stablepdenet resume {folder}`.")
-    return problem, deployed(state.trained, problem, run.config)
+    return state

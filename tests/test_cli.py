@@ -152,16 +152,31 @@ def test_a_foreign_folder_is_refused(tmp_path):
     assert_refused(stablepdenet("resume", tmp_path), 4, "config.json")
 
 
-def test_a_truncated_checkpoint_is_refused(copy):
+def test_a_damaged_checkpoint_is_named_and_the_one_before_continued(run, copy):
     file = next(copy.glob("checkpoints/step-00000020/state.safetensors"))
-    file.write_bytes(file.read_bytes()[:100])
-    assert_refused(stablepdenet("resume", copy), 4, "damaged", "step-00000020")
+    whole = file.read_bytes()
+    file.write_bytes(whole[:100])
+    result = stablepdenet("resume", copy)
+    assert result.returncode == 0, result.stderr
+    told = [line for line in result.stderr.splitlines() if "warning" in line]
+    assert len(told) == 1 and "step-00000020/state.safetensors" in told[0] and "step-00000010" in told[0]
+    assert file.read_bytes() == whole
 
 
-def test_a_foreign_checkpoint_is_refused(copy):
-    manifest = next(copy.glob("checkpoints/step-00000020/manifest.json"))
-    manifest.write_text("[]")
-    assert_refused(stablepdenet("resume", copy), 4, "step-00000020")
+def test_without_a_good_checkpoint_a_run_is_refused(copy):
+    for manifest in copy.glob("checkpoints/step-*/manifest.json"):
+        manifest.write_text("[]")
+    assert_refused(stablepdenet("resume", copy), 4, "step-00000020", "step-00000010")
+
+
+def test_a_failure_is_told_and_replayed(tmp_path):
+    folder = tmp_path / "run"
+    result = stablepdenet("train", "poisson", "--out", folder, *TINY, "--set=training.learning_rate=1e30")
+    assert_refused(result, 6, "loss_", f"stablepdenet replay {folder}")
+    told = json.loads(stablepdenet("replay", folder, "--json").stdout)
+    assert told["culprit"]["float32"].startswith("loss_") and told["culprit"]["float64"] is None
+    assert f"Step {told['step']}:" in stablepdenet("replay", folder).stdout
+    assert_refused(stablepdenet("replay", tmp_path), 4, "not a run folder")
 
 
 def test_resuming_with_another_configuration_is_refused(copy):

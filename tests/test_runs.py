@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import hashlib
 import json
 import shutil
 
@@ -91,14 +92,14 @@ def test_a_run_is_not_continued_with_another_configuration(tmp_path):
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("finished") / "run"
-    problem, config = setup(method__name="pi", training__steps=20)
+    problem, config = setup(method__name="pi", training__steps=20, training__checkpoints_kept=1)
     state = train_in(folder, problem, config, report=silent)
     return folder, state
 
 
 def test_a_checkpoint_returns_every_byte_of_the_state(finished):
     folder, state = finished
-    problem, config = setup(method__name="pi", training__steps=20)
+    problem, config = setup(method__name="pi", training__steps=20, training__checkpoints_kept=1)
     assert same(Run.open(folder).latest(Program(problem, config).initial()), state)
 
 
@@ -118,12 +119,25 @@ def _flip(folder):
     file.write_bytes(data)
 
 
+def _rewrite(folder, manifest):
+    """Another manifest, with sums that fit: not damaged, but foreign."""
+    (_newest(folder) / "manifest.json").write_text(manifest)
+    files = {name: (_newest(folder) / name).read_bytes() for name in ("state.safetensors", "manifest.json")}
+    sums = "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in files.items())
+    (_newest(folder) / "SHA256SUMS").write_text(sums)
+
+
 def _foreign(folder):
-    (_newest(folder) / "manifest.json").write_text('{"format": "something else"}')
+    _rewrite(folder, '{"format": "something else"}')
 
 
 def _not_json(folder):
-    (_newest(folder) / "manifest.json").write_text("{")
+    _rewrite(folder, "{")
+
+
+def _no_step(folder):
+    manifest = json.loads((_newest(folder) / "manifest.json").read_text())
+    _rewrite(folder, json.dumps({**manifest, "step": "twenty"}))
 
 
 def _other_seed(folder):
@@ -137,7 +151,7 @@ def _other_shape(folder):
     (folder / "config.json").write_text(json.dumps(stored))
 
 
-@pytest.mark.parametrize("damage", [_truncate, _flip, _foreign, _not_json, _other_seed, _other_shape])
+@pytest.mark.parametrize("damage", [_truncate, _flip, _foreign, _not_json, _no_step, _other_seed, _other_shape])
 def test_a_damaged_or_foreign_checkpoint_is_refused(finished, tmp_path, damage):
     folder = tmp_path / "run"
     shutil.copytree(finished[0], folder)

@@ -9,6 +9,7 @@ a resumable run.
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Annotated, NoReturn
 
 import typer
@@ -37,6 +38,7 @@ def _fail(message: str, code: int) -> NoReturn:
 def main() -> None:
     """Runs the command line; whatever is the user's to fix or to continue ends in one sentence."""
     keep_compiled()
+    warnings.showwarning = lambda message, *_: print(f"stablepdenet: warning: {message}", file=sys.stderr)
     try:
         code = app(standalone_mode=False)
     except UserError as error:

@@ -1,4 +1,4 @@
-"""Commands that look: list, doctor."""
+"""Commands that look: list, doctor, replay."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from stablepdenet.cli.base import Json, app
+from stablepdenet.cli.base import Folder, Json, app
 
 if TYPE_CHECKING:
     from stablepdenet.problems import Problem
@@ -46,6 +46,33 @@ def doctor(as_json: Json = False) -> None:
             typer.echo(f"{name:24} {value or 'none found'}")
     if report["problems"]:
         raise typer.Exit(1)
+
+
+@app.command()
+def replay(folder: Folder, as_json: Json = False) -> None:
+    """Take the step that stopped a training once more, in float32 and in float64, and name what is not finite."""
+    from stablepdenet.runs import problem_of
+    from stablepdenet.training import Program, Run
+    from stablepdenet.training.failure import culprit
+    from stablepdenet.training.failure import replay as take_again
+
+    run = Run.open(folder)
+    step, single, double = take_again(Program(problem_of(run.config), run.config), run)
+    rows = [
+        {"part": one.part, "float32": [one.value, one.gradient], "float64": [two.value, two.gradient]}
+        for one, two in zip(single, double, strict=True)
+    ]
+    verdict = {"float32": culprit(single), "float64": culprit(double) if not all(f.finite for f in double) else None}
+    if as_json:
+        # JSON has no NaN: what is not finite is told as text.
+        plain = [{k: [str(x) for x in v] if isinstance(v, list) else v for k, v in row.items()} for row in rows]
+        return typer.echo(json.dumps({"step": step, "parts": plain, "culprit": verdict}, indent=1))
+    typer.echo(f"Step {step}: value and gradient's norm of each part (of the optimiser, its step without a gradient)")
+    for row in rows:
+        cells = "".join(f"{x:12.4g}" for name in ("float32", "float64") for x in row[name])
+        typer.echo(f"  {row['part']:12}{cells}")
+    again = f"{verdict['float64']} is not finite in float64 either" if verdict["float64"] else "float64 stays finite"
+    typer.echo(f"{verdict['float32']} stopped it in float32; {again}.")
 
 
 def _summary(problem: Problem) -> dict[str, Any]:

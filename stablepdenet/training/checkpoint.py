@@ -1,7 +1,8 @@
 """Checkpoints: the training state in safetensors beside a JSON manifest. Nothing here runs code from a file.
 
-A checkpoint is a folder `step-00005000` with `state.safetensors` and `manifest.json` (step, configuration, versions,
-SHA-256). It is written under another name, flushed to disk and renamed, so a folder of that name is always complete.
+A checkpoint is a folder `step-00005000` with `state.safetensors`, `manifest.json` (step, configuration, versions,
+cores, the state's SHA-256) and `SHA256SUMS`, which covers both and which `sha256sum -c` understands. It is written
+under another name, flushed to disk and renamed, so a folder of that name is complete, unless the disk damages it later.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,10 +23,12 @@ import safetensors
 import safetensors.numpy
 from numpy import ndarray
 
-from stablepdenet.errors import CheckpointError
+from stablepdenet.errors import CheckpointError, DamageError
 from stablepdenet.training.state import TrainState
 
-FORMAT = "stablepdenet-checkpoint-1"
+FORMAT = "stablepdenet-checkpoint-2"
+STATE, MANIFEST, SUMS = "state.safetensors", "manifest.json", "SHA256SUMS"
+PACKAGES = ("stablepdenet", "jax", "equinox", "optax")
 Tree = TypeVar("Tree")
 
 
@@ -32,70 +36,84 @@ def save(parent: Path, state: TrainState, config: dict[str, Any], *, keep: int) 
     """Writes the checkpoint of `state` below `parent` and removes all but the newest `keep`."""
     step = int(state.step)
     final, draft = parent / f"step-{step:08d}", parent / f".draft-{step:08d}"
-    for stale in parent.glob(".draft-*"):
-        shutil.rmtree(stale, ignore_errors=True)
+    _remove_drafts(parent)
     draft.mkdir(parents=True)
     weights = safetensors.numpy.save(to_arrays(state._replace(key=jax.random.key_data(state.key))))
     manifest = {
         "format": FORMAT,
         "step": step,
         "config": config,
-        "versions": {name: importlib.metadata.version(name) for name in ("stablepdenet", "jax", "equinox", "optax")},
-        "sha256": {"state.safetensors": hashlib.sha256(weights).hexdigest()},
+        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "sha256": {STATE: hashlib.sha256(weights).hexdigest()},
     }
-    write_synced(draft / "state.safetensors", weights)
-    write_synced(draft / "manifest.json", json.dumps(manifest, indent=1).encode())
+    files = {STATE: weights, MANIFEST: json.dumps(manifest, indent=1).encode()}
+    for name, data in {**files, SUMS: _sums(files)}.items():
+        write_synced(draft / name, data)
     _sync_folder(draft)
-    shutil.rmtree(final, ignore_errors=True)
+    if final.exists():  # damaged, or of a run that was taken back to an earlier one
+        final.rename(parent / f".draft-{step:08d}-before")
     draft.rename(final)
     _sync_folder(parent)
+    _remove_drafts(parent)
     for old in existing(parent)[:-keep]:
         shutil.rmtree(old, ignore_errors=True)
     return final
 
 
+def _remove_drafts(parent: Path) -> None:
+    for stale in parent.glob(".draft-*"):
+        shutil.rmtree(stale, ignore_errors=True)
+
+
+def _sums(files: dict[str, bytes]) -> bytes:
+    """What `sha256sum` prints of the files."""
+    return "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in files.items()).encode()
+
+
 def existing(parent: Path) -> list[Path]:
-    """The complete checkpoints below `parent`, oldest first."""
-    return sorted(parent.glob("step-*"))
-
-
-def newest_step(parent: Path) -> int:
-    """The step of the newest checkpoint below `parent`, 0 without one."""
-    found = existing(parent)
-    return int(found[-1].name.removeprefix("step-")) if found else 0
+    """The checkpoints below `parent`, oldest first."""
+    return sorted(path for path in parent.glob("step-*") if re.fullmatch(r"step-[0-9]{8,}", path.name))
 
 
 def load(folder: Path, template: TrainState, config: dict[str, Any]) -> TrainState:
-    """The state stored in `folder`, with the structure of `template`; anything that does not fit is refused."""
-    manifest = _read_manifest(folder)
+    """The state stored in `folder`, with the structure of `template`; anything that does not fit is refused, and what
+    is damaged is told apart from what is foreign."""
+    files = _read(folder)
+    manifest = _manifest(folder, files[MANIFEST])
     if manifest.get("config") != config or folder.name != f"step-{manifest.get('step', -1):08d}":
         raise CheckpointError(f"Checkpoint '{folder}' belongs to another run: its manifest does not fit config.json.")
     try:
-        data = (folder / "state.safetensors").read_bytes()
-        if hashlib.sha256(data).hexdigest() != manifest["sha256"]["state.safetensors"]:
-            raise CheckpointError(
-                f"Checkpoint '{folder}' is damaged (state.safetensors does not match its checksum): delete that "
-                "folder to go back to the checkpoint before it."
-            )
-        arrays = safetensors.numpy.load(data)
-    except (OSError, KeyError, TypeError, safetensors.SafetensorError) as error:
-        raise CheckpointError(
-            f"Checkpoint '{folder}' cannot be read ({type(error).__name__}): delete that folder."
-        ) from None
+        arrays = safetensors.numpy.load(files[STATE])
+    except safetensors.SafetensorError:
+        raise CheckpointError(f"Checkpoint '{folder}' holds no safetensors in {STATE}: delete that folder.") from None
     bare = template._replace(key=jax.random.key_data(template.key))
     state = from_arrays(arrays, bare, f"Checkpoint '{folder}'")
     return state._replace(key=jax.random.wrap_key_data(state.key))
 
 
-def _read_manifest(folder: Path) -> dict[str, Any]:
+def _read(folder: Path) -> dict[str, bytes]:
+    """The files of a checkpoint, if they are what was written."""
+    files: dict[str, bytes] = {}
+    for name in (STATE, MANIFEST, SUMS):
+        try:
+            files[name] = (folder / name).read_bytes()
+        except OSError as error:
+            raise DamageError(f"'{folder / name}' cannot be read ({error.strerror or error})") from None
+    sums = files.pop(SUMS)
+    if sums != _sums(files):
+        lines = sums.split(b"\n")
+        wrong = next((name for name, data in files.items() if _sums({name: data}).rstrip() not in lines), SUMS)
+        raise DamageError(f"'{folder / wrong}' does not match its checksum")
+    return files
+
+
+def _manifest(folder: Path, data: bytes) -> dict[str, Any]:
     try:
-        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(
-            f"'{folder}' is not a readable checkpoint (manifest.json: {type(error).__name__}): give a run folder that "
-            "`train` wrote."
-        ) from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        manifest = json.loads(data)
+    except (ValueError, RecursionError):
+        manifest = None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT or not isinstance(manifest.get("step"), int):
         raise CheckpointError(f"'{folder}' is not a checkpoint of this version: its manifest does not say '{FORMAT}'.")
     return manifest
 

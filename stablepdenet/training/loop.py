@@ -8,18 +8,18 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
-import jax
-import jax.numpy as jnp
-
 from stablepdenet.config import Config
 from stablepdenet.errors import DivergenceError, Interrupted
 from stablepdenet.problems import Problem
 from stablepdenet.signals import stop_requests
+from stablepdenet.training.failure import culprit, examine, keep, locate
 from stablepdenet.training.program import Program
-from stablepdenet.training.run import Row, Run
+from stablepdenet.training.run import Past, Row, Run, alone
 from stablepdenet.training.state import TrainState
 
 Report = Callable[[Row], None]
+# A loss of so many times the first one does not come back.
+EXPLODED = 1e6
 
 
 def train(
@@ -39,7 +39,7 @@ def train(
     state = start if start is not None else program.initial()
     stored = run.latest(state) if run else None
     state = stored if stored is not None else state
-    spent = run.rewind(int(state.step)) if run else 0.0
+    spent, first = run.rewind(int(state.step)) if run else Past()
     training, step = config.training, int(state.step)
     # Without a run there is nothing to resume, and Ctrl-C should do what it does in any other Python code.
     with stop_requests() if run else nullcontext(lambda: None) as requested:
@@ -47,7 +47,12 @@ def train(
             began = time.perf_counter()
             stops = (training.log_every, training.checkpoint_every, training.validate_every)
             step = min(*(_next(step, every) for every in stops), program.boundary(step))
-            state, terms = program.advance(state, step)
+            before = state
+            state, terms = program.advance(before, step)
+            limit = math.inf if first is None else EXPLODED * first
+            if not program.sound(state, terms, limit):
+                raise _divergence(program, before, step, limit, run)
+            first = first if first is not None else float(terms.loss)
             found = None
             # Also where the warm-up ends: it may be a run of its own that several methods share.
             if step % training.validate_every == 0 or step in (training.warmup, training.steps):
@@ -65,7 +70,6 @@ def train(
                 "validation_clean": float(found.clean) if found else None,
                 "validation_attacked": float(found.attacked) if found else None,
             }
-            _require_finite(row, state)
             signal_number = requested()
             if run:
                 run.append(row)
@@ -81,17 +85,18 @@ def _next(step: int, every: int) -> int:
     return step - step % every + every
 
 
-def _require_finite(row: Row, state: TrainState) -> None:
-    """Stops where a loss, or a weight that the last update made, is not finite; nothing of it is stored."""
-    bad = [name for name, value in row.items() if value is not None and not math.isfinite(value)]
-    if not all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(state.operator)):
-        bad.append("a network weight")
-    if bad:
-        cause = next((name for name in bad if name.startswith("loss_")), bad[0])
-        raise DivergenceError(
-            f"Training stopped before step {row['step']}: {cause} is not finite; lower training.learning_rate or "
-            "attack.eps."
-        )
+def _divergence(program: Program, state: TrainState, stop: int, limit: float, run: Run | None) -> DivergenceError:
+    """Finds the step between a sound state and `stop`, keeps it for a replay, and says what went wrong."""
+    failure = locate(program, state, stop, limit)
+    if failure is None:
+        return DivergenceError(f"Training stopped before step {stop}: its numbers are not finite, but not again.")
+    advice = "lower training.learning_rate or attack.eps"
+    if run:
+        keep(run, failure)
+        advice += f"; `stablepdenet replay {run.folder}` takes that step again in float64"
+    step, findings = int(failure.state.step) + 1, examine(program, failure)
+    what = "is not finite" if not all(f.finite for f in findings) else "exploded"
+    return DivergenceError(f"Training stopped before step {step}: {culprit(findings)} {what}; {advice}.")
 
 
 def train_in(
@@ -104,9 +109,10 @@ def train_in(
 ) -> TrainState:
     """Trains in a run folder: begins there, or continues what is there if it has the same configuration."""
     folder = Path(folder)
-    if (folder / "config.json").exists():
-        run = Run.open(folder)
-        run.require(config)
-    else:
-        run = Run.create(folder, config)
-    return train(problem, config, run=run, start=start, report=report)
+    with alone(folder):
+        if (folder / "config.json").exists():
+            run = Run.open(folder)
+            run.require(config)
+        else:
+            run = Run.create(folder, config)
+        return train(problem, config, run=run, start=start, report=report)

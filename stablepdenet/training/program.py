@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,13 @@ class Validation(NamedTuple):
 
     clean: Float[Array, ""]
     attacked: Float[Array, ""]
+
+
+@jax.jit
+def _finite(tree: Any) -> Bool[Array, ""]:
+    """As one program: leaf by leaf, each would have to be asked for."""
+    leaves = [leaf for leaf in jax.tree.leaves(tree) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in leaves]))
 
 
 @final
@@ -75,20 +82,36 @@ class Program:
         return TrainState(operator, self.optimiser.init(operator), Batch(empty, empty), jnp.zeros(()), zero, key, best)
 
     def advance(self, state: TrainState, stop: int) -> tuple[TrainState, Terms]:
-        """Steps up to `stop`, which must not lie beyond `boundary`, and the terms averaged over them.
-
-        Where the defence begins, lambda_sens is calibrated, and what is best is judged under attack from then on; where
-        the cache is due, it is attacked anew.
-        """
-        training = self.config.training
-        step = int(state.step)
-        defending = self.method.attacks and step >= training.warmup
-        if defending and (step - training.warmup) % training.refresh == 0:
-            if step == training.warmup:
-                unjudged = Best(state.operator, jnp.full((), jnp.inf), state.step)
-                state = state._replace(lambda_sens=self._calibrate(state, self.functions), best=unjudged)
-            state = state._replace(cache=self._refresh(state, self.functions))
+        """Steps up to `stop`, which must not lie beyond `boundary`, and the terms averaged over them."""
+        state = self.prepare(state)
+        defending = self.method_at(int(state.step)).attacks
         return self._defend(state, stop) if defending else self._warm_up(state, self.functions, stop)
+
+    def prepare(self, state: TrainState) -> TrainState:
+        """What comes before the next step. Where the defence begins, lambda_sens is calibrated, and what is best is
+        judged under attack from then on; where the cache is due, it is attacked anew."""
+        training, step = self.config.training, int(state.step)
+        if not self.method_at(step).attacks or (step - training.warmup) % training.refresh:
+            return state
+        if step == training.warmup:
+            unjudged = Best(state.operator, jnp.full((), jnp.inf), state.step)
+            state = state._replace(lambda_sens=self._calibrate(state, self.functions), best=unjudged)
+        return state._replace(cache=self._refresh(state, self.functions))
+
+    def method_at(self, step: int) -> AbstractMethod:
+        """What the next step minimises: every method warms up clean."""
+        return self.method if step >= self.config.training.warmup else Clean()
+
+    def batch_of(self, state: TrainState) -> Batch:
+        """What the next step sees, of a prepared state."""
+        defending = self.method_at(int(state.step)).attacks
+        pool = state.cache if defending else Batch(self.functions, self.functions)
+        length = len(pool.clean) // self.config.training.batch
+        return Batch(*(self._deck(state, inputs, state.step // length)[state.step % length] for inputs in pool))
+
+    def sound(self, state: TrainState, terms: Terms, limit: float) -> bool:
+        """Whether every number of the terms, the parameters and the optimiser is finite, and the loss below `limit`."""
+        return bool(_finite((state.operator, state.optimiser, terms)) & (terms.loss <= limit))
 
     def boundary(self, step: int) -> int:
         """The next step after `step` at which `advance` must hand back control."""

@@ -9,19 +9,30 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple, final
+
+from filelock import FileLock, Timeout
 
 from stablepdenet.config import Config, flatten, override
-from stablepdenet.errors import CheckpointError, ConfigError, StorageError
+from stablepdenet.errors import CheckpointError, ConfigError, DamageError, StorageError
 from stablepdenet.training import checkpoint
 from stablepdenet.training.state import TrainState
 
 # What was not measured at a step is None, an empty cell of the log.
 Row = dict[str, float | None]
+
+
+class Past(NamedTuple):
+    """What a log tells of a training: the seconds spent, and the first loss."""
+
+    seconds: float = 0.0
+    loss: float | None = None
 
 
 @final
@@ -60,13 +71,29 @@ class Run:
                 )
 
     def latest(self, template: TrainState) -> TrainState | None:
-        """The newest checkpointed state, or None before the first."""
-        found = checkpoint.existing(self.checkpoints)
-        return checkpoint.load(found[-1], template, self.stored) if found else None
+        """The newest checkpointed state that is not damaged, or None before the first."""
+        damage = []
+        for folder in reversed(checkpoint.existing(self.checkpoints)):
+            try:
+                state = checkpoint.load(folder, template, self.stored)
+            except DamageError as error:
+                damage.append(str(error))
+                continue
+            if damage:
+                warnings.warn(f"{'; '.join(damage)}: '{folder}' is used instead.", stacklevel=2)
+            return state
+        if damage:
+            raise CheckpointError(
+                f"{'; '.join(damage)}: no checkpoint of '{self.folder}' is left. Delete '{self.checkpoints}' to train "
+                "anew."
+            )
+        return None
 
     def save(self, state: TrainState) -> None:
-        """Checkpoints `state`."""
+        """Checkpoints `state`; the log up to it comes first."""
         with storage(self.folder):
+            with self.log.open("rb") as file:
+                os.fsync(file.fileno())
             checkpoint.save(self.checkpoints, state, self.stored, keep=self.config.training.checkpoints_kept)
 
     def append(self, row: Row) -> None:
@@ -79,17 +106,45 @@ class Run:
                     writer.writeheader()
                 writer.writerow(row)
 
-    def rewind(self, step: int) -> float:
-        """Drops log lines after `step`: steps that a crash lost are taken again. Returns the seconds spent up to it."""
+    def rewind(self, step: int) -> Past:
+        """Drops log lines after `step`, which are taken again, and what a crash left of a line."""
         if not self.log.exists():
-            return 0.0
+            return Past()
         with storage(self.folder):
-            header, *lines = self.log.read_text().splitlines() or [""]
-            kept = [line for line in lines if line.count(",") == header.count(",") and int(line.split(",")[0]) <= step]
+            header, *lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
+            kept = [line for line in lines if line.count(",") == header.count(",") and _step_of(line) <= step]
             draft = self.log.with_suffix(".draft")
             checkpoint.write_synced(draft, "".join(f"{line}\r\n" for line in [header, *kept] if line).encode())
             os.replace(draft, self.log)
-        return float(kept[-1].split(",")[1]) if kept else 0.0
+            columns = list(csv.DictReader([header, *kept]))
+        return Past(float(columns[-1]["seconds"]), float(columns[0]["loss"])) if columns else Past()
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """One process at a time in a run folder; the system takes the lock from a process that is no more."""
+    with storage(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / "lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise StorageError(
+                f"'{folder}' is being trained by another process: wait for it, or choose another --out."
+            ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _step_of(line: str) -> float:
+    """The step of a log line, or infinity where it holds anything but numbers."""
+    try:
+        step, *_ = [float(cell) for cell in line.split(",") if cell]
+        return step
+    except ValueError:
+        return math.inf
 
 
 def load_config(stored: Any, folder: Path) -> Config:

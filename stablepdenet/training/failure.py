@@ -1,0 +1,121 @@
+"""A training that produced numbers that are not finite: where, and what a replay in float64 says of it.
+
+RUN/failure/step-00001234/       the last finite state, as a checkpoint
+RUN/failure/batch.safetensors    the inputs of the step after it
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import safetensors
+import safetensors.numpy
+
+from stablepdenet.errors import CheckpointError
+from stablepdenet.methods import Batch
+from stablepdenet.operators import AbstractOperator
+from stablepdenet.training import checkpoint
+from stablepdenet.training.program import Program
+from stablepdenet.training.run import Run, storage
+from stablepdenet.training.state import TrainState
+
+FOLDER, BATCH = "failure", "batch.safetensors"
+PENALTY, OPTIMISER = "penalty", "optimiser"
+
+
+class Failure(NamedTuple):
+    """The last finite state and the batch of the step that went wrong."""
+
+    state: TrainState
+    batch: Batch
+
+
+class Finding(NamedTuple):
+    """A part of the objective, or the optimiser: its value, and the norm of its gradient or step."""
+
+    part: str
+    value: float
+    gradient: float
+
+    @property
+    def finite(self) -> bool:
+        return bool(np.isfinite(self.value) and np.isfinite(self.gradient))
+
+
+def locate(program: Program, state: TrainState, stop: int, limit: float) -> Failure | None:
+    """Takes the steps from a sound state to `stop` one by one, up to the first that is not sound."""
+    for step in range(int(state.step) + 1, stop + 1):
+        state = program.prepare(state)
+        after, terms = program.advance(state, step)
+        if not program.sound(after, terms, limit):
+            return Failure(state, program.batch_of(state))
+        state = after
+    return None
+
+
+def examine(program: Program, failure: Failure) -> list[Finding]:
+    """Every block's norm and gradient, the penalty's, and the optimiser's step, in the precision of the moment."""
+    state, batch = failure
+    method = program.method_at(int(state.step))
+
+    def parts(operator: AbstractOperator) -> dict[str, jax.Array]:
+        terms = method.terms(operator, program.problem, batch, state.lambda_sens)
+        return terms.blocks | {PENALTY: terms.sensitivity}
+
+    # One by one: zero times what is not finite is not zero.
+    findings = []
+    for name in (*(block.name for block in program.problem.blocks), PENALTY):
+        value, gradient = jax.value_and_grad(lambda operator, name=name: parts(operator)[name])(state.operator)
+        findings.append(Finding(name, float(value), float(optax.tree.norm(gradient))))
+    # A step from zero gradient is the optimiser's own doing.
+    nothing = jax.tree.map(jnp.zeros_like, state.operator)
+    updates, _ = program.optimiser.update(nothing, state.optimiser, state.operator)
+    return [*findings, Finding(OPTIMISER, 0.0, float(optax.tree.norm(updates)))]
+
+
+def culprit(findings: list[Finding]) -> str:
+    """The first part whose value is not finite, else whose gradient is not; if all are, they are too large together."""
+    order = sorted(findings, key=lambda finding: bool(np.isfinite(finding.value)))
+    bad = next((finding.part for finding in order if not finding.finite), "")
+    return bad if bad in (PENALTY, OPTIMISER) else f"loss_{bad}".rstrip("_")
+
+
+def keep(run: Run, failure: Failure) -> Path:
+    """Writes the bundle that `replay` reads."""
+    folder = run.folder / FOLDER
+    with storage(run.folder):
+        shutil.rmtree(folder, ignore_errors=True)
+        checkpoint.save(folder, failure.state, run.stored, keep=1)
+        arrays = checkpoint.to_arrays(failure.batch)
+        checkpoint.write_synced(folder / BATCH, safetensors.numpy.save(arrays))
+    return folder
+
+
+def replay(program: Program, run: Run) -> tuple[int, list[Finding], list[Finding]]:
+    """The step of the failure, and what `examine` finds of it in float32 and in float64."""
+    folder = run.folder / FOLDER
+    found = checkpoint.existing(folder)
+    if not found:
+        raise CheckpointError(f"'{run.folder}' holds no failure: replay is for a training that stopped by one.")
+    state = checkpoint.load(found[-1], program.initial(), run.stored)
+    try:
+        arrays = safetensors.numpy.load((folder / BATCH).read_bytes())
+    except (OSError, safetensors.SafetensorError):
+        raise CheckpointError(f"'{folder / BATCH}' cannot be read: train again to meet the failure again.") from None
+    size = program.config.training.batch
+    shape = jnp.zeros((size, program.problem.input.size))
+    batch = checkpoint.from_arrays(arrays, Batch(shape, shape), f"'{folder / BATCH}'")
+    single = examine(program, Failure(state, batch))
+    with jax.enable_x64(True):
+        double = examine(program, jax.tree.map(_doubled, Failure(state, batch)))
+    return int(state.step) + 1, single, double
+
+
+def _doubled(leaf: jax.Array) -> jax.Array:
+    return leaf.astype(jnp.float64) if leaf.dtype == jnp.float32 else leaf

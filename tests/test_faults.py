@@ -1,0 +1,205 @@
+"""Faults: what is damaged is noticed and gone around, what fails is told, and nothing is lost. `make faults` does the
+same many more times."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import inspect
+import shutil
+import subprocess
+import sys
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from training_cases import same, setup, silent
+
+from stablepdenet.errors import CheckpointError, DivergenceError, StorageError
+from stablepdenet.runs import load_operators
+from stablepdenet.training import Program, Run, checkpoint, train, train_in
+from stablepdenet.training.failure import culprit, replay
+from stablepdenet.training.run import alone
+
+SHORT = {"training__steps": 30, "training__log_every": 10, "operator__width": 4}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A small run of three checkpoints' worth, the last two kept."""
+    folder = tmp_path_factory.mktemp("faults") / "run"
+    problem, config = setup(method__name="pi", **SHORT)
+    return folder, train_in(folder, problem, config, report=silent)
+
+
+@pytest.fixture
+def copy(finished, tmp_path):
+    shutil.copytree(finished[0], tmp_path / "run")
+    return Run.open(tmp_path / "run")
+
+
+def test_every_flipped_byte_is_noticed_and_the_checkpoint_before_is_used(finished, copy):
+    problem, config = setup(method__name="pi", **SHORT)
+    template = Program(problem, config).initial()
+    before, newest = checkpoint.existing(copy.checkpoints)
+    for name in ("state.safetensors", "manifest.json", "SHA256SUMS"):
+        data = (newest / name).read_bytes()
+        # Every 37th byte; `make faults` takes all of them.
+        for place in range(0, len(data), 37):
+            (newest / name).write_bytes(data[:place] + bytes([data[place] ^ (1 << place % 8)]) + data[place + 1 :])
+            with pytest.warns(UserWarning, match=rf"step-00000030.*{before.name}"):
+                assert int(copy.latest(template).step) == 20
+        (newest / name).write_bytes(data)
+    assert same(copy.latest(template), finished[1])
+
+
+@pytest.mark.parametrize("name", ["state.safetensors", "manifest.json", "SHA256SUMS"])
+def test_a_damaged_run_is_finished_again_with_the_same_bytes(finished, copy, name):
+    problem, config = setup(method__name="pi", **SHORT)
+    newest = checkpoint.existing(copy.checkpoints)[-1]
+    whole = {file.name: file.read_bytes() for file in newest.iterdir()}
+    (newest / name).unlink()
+    with pytest.warns(UserWarning, match=name):
+        resumed = train_in(copy.folder, problem, config, report=silent)
+    assert same(resumed, finished[1])
+    assert {file.name: file.read_bytes() for file in newest.iterdir()} == whole
+
+
+def test_an_older_checkpoint_is_not_measured_as_the_last(copy):
+    (checkpoint.existing(copy.checkpoints)[-1] / "state.safetensors").write_bytes(b"")
+    with pytest.warns(UserWarning), pytest.raises(CheckpointError, match="not trained to its end"):
+        load_operators([copy.folder])
+
+
+def test_without_a_good_checkpoint_there_is_one_sentence(copy):
+    for folder in checkpoint.existing(copy.checkpoints):
+        (folder / "manifest.json").write_bytes(b"{}")
+    problem, config = setup(method__name="pi", **SHORT)
+    with pytest.raises(CheckpointError, match=r"no checkpoint of .* is left"):
+        train_in(copy.folder, problem, config, report=silent)
+
+
+def test_torn_and_foreign_lines_of_a_log_are_dropped(copy):
+    whole = copy.log.read_bytes()
+    for rubbish in (b"31,0.1", b"\x00" * 80, b"\xff\xfe,,", whole.splitlines()[-1].replace(b"30,", b"x,", 1)):
+        copy.log.write_bytes(whole + rubbish)
+        past = copy.rewind(30)
+        assert copy.log.read_bytes() == whole and past.seconds > 0 and past.loss > 0
+
+
+def test_a_full_disk_ends_in_a_sentence_and_damages_nothing(finished, copy, monkeypatch):
+    """At any write of a save."""
+    problem, config = setup(method__name="pi", **SHORT)
+    shutil.rmtree(checkpoint.existing(copy.checkpoints)[-1])
+    write, template = checkpoint.write_synced, Program(problem, config).initial()
+    for allowed in range(3):
+        written = []
+
+        def refuse(path, data, written=written, allowed=allowed):
+            if len(written) == allowed and "checkpoints" in str(path):
+                path.write_bytes(data[: len(data) // 2])
+                raise OSError(errno.ENOSPC, "No space left on device")
+            written.append(path) if "checkpoints" in str(path) else None
+            write(path, data)
+
+        monkeypatch.setattr(checkpoint, "write_synced", refuse)
+        with pytest.raises(StorageError, match="No space left"):
+            train_in(copy.folder, problem, config, report=silent)
+        assert int(copy.latest(template).step) == 20
+    monkeypatch.undo()
+    assert same(train_in(copy.folder, problem, config, report=silent), finished[1])
+    assert not list(copy.checkpoints.glob(".draft*"))
+
+
+def test_a_vanished_folder_is_not_made_again(tmp_path):
+    problem, config = setup(method__name="pi", **SHORT)
+
+    def vanish(row):
+        shutil.rmtree(tmp_path / "run")
+
+    with pytest.raises(StorageError, match="No such file"):
+        train_in(tmp_path / "run", problem, config, report=vanish)
+    assert not (tmp_path / "run").exists()
+
+
+def test_two_processes_do_not_share_a_run_and_a_dead_one_holds_nothing(tmp_path):
+    problem, config = setup(method__name="pi", **SHORT)
+    hold = "import sys; from pathlib import Path; from stablepdenet.training.run import alone\n"
+    hold += "with alone(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+    other = subprocess.Popen(
+        [sys.executable, "-c", hold, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert other.stdout.readline() == "held\n"
+    with pytest.raises(StorageError, match="another process"):
+        train_in(tmp_path, problem, config, report=silent)
+    assert not (tmp_path / "config.json").exists()
+    other.kill()
+    other.wait()
+    with alone(tmp_path):
+        pass
+
+
+def poisoned(problem, name):
+    """The problem with a block whose residual is not finite."""
+
+    def spoil(block):
+        def residual(**known):
+            return block.residual(**known) + jnp.nan
+
+        residual.__signature__ = inspect.signature(block.residual)
+        return dataclasses.replace(block, residual=residual)
+
+    return dataclasses.replace(
+        problem, blocks=tuple(spoil(block) if block.name == name else block for block in problem.blocks)
+    )
+
+
+@pytest.mark.parametrize("name", ["pde", "bc"])
+@pytest.mark.parametrize("method", ["pi", "stable"])
+def test_a_block_that_is_not_finite_is_named(tmp_path, name, method):
+    problem, config = setup(method__name=method)
+    with pytest.raises(DivergenceError, match=rf"before step 1: loss_{name} is not finite.*replay"):
+        train_in(tmp_path, poisoned(problem, name), config, report=silent)
+    assert not checkpoint.existing(tmp_path / "checkpoints")
+    assert not (tmp_path / "log.csv").exists()
+
+
+def test_a_broken_optimiser_is_found_at_its_step(tmp_path):
+    problem, config = setup(method__name="stable")
+    program = Program(problem, config)
+    state, _ = program.advance(program.initial(), 20)
+    broken = jax.tree.map(
+        lambda leaf: leaf.at[...].set(jnp.nan) if leaf.dtype == jnp.float32 else leaf, state.optimiser
+    )
+    with pytest.raises(DivergenceError, match="before step 21: optimiser is not finite"):
+        train(problem, config, start=state._replace(optimiser=broken))
+
+
+def test_a_failure_is_replayed_in_float64(tmp_path):
+    problem, config = setup(method__name="stable", training__learning_rate=1e30)
+    with pytest.raises(DivergenceError, match=f"replay {tmp_path}"):
+        train_in(tmp_path, problem, config, report=silent)
+    run = Run.open(tmp_path)
+    step, single, double = replay(Program(problem, config), run)
+    assert step >= 1 and culprit(single).startswith("loss_")
+    # Squares of 1e30 are too much for float32, and for nothing else.
+    assert all(finding.finite for finding in double)
+    shutil.rmtree(tmp_path / "failure")
+    with pytest.raises(CheckpointError, match="no failure"):
+        replay(Program(problem, config), run)
+
+
+def test_an_exploding_loss_stops_although_it_is_finite():
+    problem, config = setup(method__name="pi", training__learning_rate=1e6, training__log_every=1)
+    with pytest.raises(DivergenceError, match=r"exploded|not finite"):
+        train(problem, config)
+
+
+def test_no_warning_without_damage(finished, copy):
+    problem, config = setup(method__name="pi", **SHORT)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        state = copy.latest(Program(problem, config).initial())
+    assert np.array_equal(state.step, finished[1].step)
