@@ -10,8 +10,11 @@ import subprocess
 import sys
 import time
 
+import jax
 import numpy as np
 import pytest
+
+from stablepdenet.problems import make_problem
 
 TINY = [
     "--set=operator.width=8",
@@ -119,6 +122,18 @@ def test_a_bad_setting_is_refused_and_leaves_no_folder(tmp_path, setting, word):
 def test_a_wrong_sensor_count_is_refused(run, tmp_path):
     np.save(tmp_path / "a.npy", np.zeros((2, 99)))
     assert_refused(stablepdenet("predict", run, "--input", tmp_path / "a.npy"), 3, "(2, 99)", "100")
+
+
+def test_inputs_unlike_the_training_ones_are_flagged(run, tmp_path):
+    problem = make_problem("poisson")
+    usual = np.asarray(problem.sample(3, key=jax.random.key(5)))
+    rough = usual[:1] + np.where(np.arange(100) % 2, 0.5, -0.5)
+    np.save(tmp_path / "a.npy", np.concatenate([usual, rough]))
+    result = stablepdenet("predict", run, "--input", tmp_path / "a.npy", "--json")
+    assert json.loads(result.stdout)["outside"] == [3]
+    assert "warning: 1 of 4 inputs (row 4)" in result.stderr and "roughness" in result.stderr
+    np.save(tmp_path / "a.npy", usual)
+    assert "warning" not in stablepdenet("predict", run, "--input", tmp_path / "a.npy").stderr
 
 
 def test_nan_in_the_input_is_refused_with_its_place(run, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
@@ -16,6 +17,10 @@ from stablepdenet.errors import ConfigError
 if TYPE_CHECKING:
     from stablepdenet.evaluation import Audit
     from stablepdenet.problems import Problem
+
+
+# Rows that a warning names.
+SHOWN = 10
 
 
 @app.command()
@@ -31,14 +36,26 @@ def predict(
     import numpy as np
 
     from stablepdenet.evaluation import Measurer
+    from stablepdenet.evaluation.range import beyond_training
     from stablepdenet.reading import read_inputs
     from stablepdenet.runs import load_operator
-    from stablepdenet.training.run import storage
+    from stablepdenet.training.run import Run, storage
 
     if output and output.suffix not in (".npy", ".csv"):
         raise ConfigError(f"--output '{output}' must end in .npy or .csv.")
     problem, operator = load_operator(folder)
-    u = Measurer(problem).solve(operator, read_inputs(inputs, problem.input.size)).astype(np.float32)
+    a = read_inputs(inputs, problem.input.size)
+    u = Measurer(problem).solve(operator, a).astype(np.float32)
+    multiples = beyond_training(a, problem, Run.open(folder).config)
+    outside = np.flatnonzero(np.max(list(multiples.values()), axis=0) > 1.0)
+    if len(outside):
+        most = ", ".join(f"{name} up to {np.max(of):.3g} times" for name, of in multiples.items() if np.max(of) > 1.0)
+        rows = ", ".join(str(row + 1) for row in outside[:SHOWN]) + (" and others" if len(outside) > SHOWN else "")
+        warnings.warn(
+            f"{len(outside)} of {len(a)} inputs (row {rows}) lie outside of what this model was trained on ({most} "
+            "that of any training function): its answers to them are guesses.",
+            stacklevel=1,
+        )
 
     def save_csv(target: Path | TextIO) -> None:
         header = ",".join([*problem.coordinates, *(f"u_{i}" for i in range(len(u)))])
@@ -51,7 +68,8 @@ def predict(
             save_csv(output)
     if as_json:
         coordinates = {name: problem.grid[:, i].tolist() for i, name in enumerate(problem.coordinates)}
-        typer.echo(json.dumps({"problem": problem.name, "coordinates": coordinates, "u": u.tolist()}))
+        told = {"problem": problem.name, "coordinates": coordinates, "outside": outside.tolist(), "u": u.tolist()}
+        typer.echo(json.dumps(told))
     elif not output:
         save_csv(sys.stdout)
 
