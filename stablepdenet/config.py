@@ -75,6 +75,7 @@ class TrainingConfig:
     `cache` says what a refresh attacks: the whole training `set`, from which each step draws its batch, or one `batch`,
     reused for M steps. `points` says where residuals are taken: at the problem's own points, or at its fine ones, which
     answers are refined on. Every `validate_every` steps the loss on `validation` functions of their own is taken.
+    `deterministic` insists on one core, so that two processes give the same bytes.
     """
 
     steps: int = _number(50_000, low=1)
@@ -92,6 +93,7 @@ class TrainingConfig:
     log_every: int = _number(100, low=1)
     checkpoint_every: int = _number(5_000, low=1)
     checkpoints_kept: int = _number(2, low=1)
+    deterministic: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import platform
 import time
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from stablepdenet.cores import usable
 
 PACKAGES = ("stablepdenet", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "safetensors")
 
@@ -21,7 +22,7 @@ def examine() -> dict[str, object]:
     report: dict[str, object] = {"python": platform.python_version(), "system": platform.platform()}
     report |= {name: importlib.metadata.version(name) for name in PACKAGES}
     report["devices"] = ", ".join(str(device) for device in jax.devices())
-    report["cores"] = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    report["cores"] = len(usable())
     report["GFLOP/s (float32)"] = round(_product_rate(), 1)
 
     rng = np.random.default_rng(0)

@@ -310,3 +310,17 @@ def _timed_help():
     began = time.perf_counter()
     assert "train" in stablepdenet("--help", env={**os.environ, "NO_COLOR": "1"}).stdout
     return time.perf_counter() - began
+
+
+def test_two_deterministic_processes_give_the_same_bytes_and_record_one_core(tmp_path):
+    arguments = ["train", "poisson", "--method", "stable", "--deterministic", *TINY]
+    for name in ("first", "second"):
+        assert stablepdenet(*arguments, "--out", tmp_path / name).returncode == 0
+    newest = [tmp_path / name / "checkpoints" / "step-00000020" for name in ("first", "second")]
+    assert newest[0].joinpath("state.safetensors").read_bytes() == newest[1].joinpath("state.safetensors").read_bytes()
+    assert json.loads(newest[0].joinpath("manifest.json").read_text())["cores"] == 1
+    # A resumed one keeps to its word.
+    shutil.rmtree(newest[1])
+    assert stablepdenet("resume", tmp_path / "second").returncode == 0
+    assert newest[0].joinpath("state.safetensors").read_bytes() == newest[1].joinpath("state.safetensors").read_bytes()
+    assert json.loads(newest[1].joinpath("manifest.json").read_text())["cores"] == 1

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 from training_cases import same, setup, silent
 
-from stablepdenet.errors import CheckpointError, DivergenceError, StorageError
+from stablepdenet.errors import CheckpointError, ConfigError, DivergenceError, StorageError
 from stablepdenet.runs import load_operators
-from stablepdenet.training import Program, Run, checkpoint, train, train_in
+from stablepdenet.training import Program, Run, checkpoint, loop, train, train_in
 from stablepdenet.training.failure import culprit, replay
 from stablepdenet.training.run import alone
 
@@ -203,3 +203,12 @@ def test_no_warning_without_damage(finished, copy):
         warnings.simplefilter("error")
         state = copy.latest(Program(problem, config).initial())
     assert np.array_equal(state.step, finished[1].step)
+
+
+def test_one_core_is_insisted_on_where_bytes_must_be_the_same(monkeypatch):
+    problem, config = setup(method__name="pi", training__deterministic=True, **SHORT)
+    monkeypatch.setattr(loop, "usable", lambda: [0, 1])
+    with pytest.raises(ConfigError, match="--deterministic"):
+        train(problem, config)
+    monkeypatch.setattr(loop, "usable", lambda: [1])
+    assert int(train(problem, config).step) == 30

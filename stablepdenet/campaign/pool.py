@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, final
 
 from stablepdenet.campaign.plan import Job
+from stablepdenet.cores import usable
 from stablepdenet.errors import ConfigError
 from stablepdenet.signals import stop_requests
 
@@ -92,7 +92,7 @@ Show = Callable[[Sequence[Worker], Mapping[str, Failure]], None]
 def run_jobs(jobs: Sequence[Job], workers: int, show: Show) -> Outcome:
     """Runs what is not done, at most `workers` at a time; `show` is told several times a second who works and who
     failed."""
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    cores = usable()
     if workers > len(cores):
         raise ConfigError(f"--workers {workers} is more than the {len(cores)} cores that this process may use.")
     waiting, running = list(jobs), list[Worker]()

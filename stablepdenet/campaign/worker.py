@@ -8,17 +8,14 @@ from __future__ import annotations
 import os
 import sys
 
+from stablepdenet.compilation import keep_compiled
+from stablepdenet.cores import keep_to
+
 
 def main(core: int, text: str) -> None:
     """Pins the process before anything starts threads, then works; ends when its campaign has gone."""
     campaign = os.getppid()
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {core})
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
-    os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
-
-    from stablepdenet.compilation import keep_compiled
-
+    keep_to(core)
     keep_compiled()
 
     from stablepdenet.campaign.job import run_job

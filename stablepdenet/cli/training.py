@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stablepdenet.cli.base import Folder, Json, Settings, app, stoppable
+from stablepdenet.cores import keep_to, usable
 from stablepdenet.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -32,9 +34,14 @@ def train(
     config: Annotated[Path | None, typer.Option(help="A TOML file with the sections of `config.json`.")] = None,
     settings: Settings = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out if there is one.")] = False,
+    deterministic: Annotated[
+        bool, typer.Option("--deterministic", help="On one core: two processes give the same bytes.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Train a method on a problem, from physics alone."""
+    if deterministic:
+        keep_to(usable()[0])
     from stablepdenet.config import parse_settings, read_toml
     from stablepdenet.recipes import explain
     from stablepdenet.runs import holds_run, resolve, start
@@ -46,6 +53,7 @@ def train(
     together = method == "all"
     changes = {**(read_toml(config) if config else {}), **parse_settings(settings or [])}
     changes |= {"seed": seed} if seed is not None else {}
+    changes |= {"training.deterministic": True} if deterministic else {}
     changes |= {"method.name": method} if method and not together else {}
     setup, resolved = resolve(problem, changes, recipe=recipe)
     folder = out or Path("runs") / f"{problem}-{'all' if together else resolved.called}-{resolved.seed}"
@@ -62,11 +70,21 @@ def train(
 @stoppable
 def resume(folder: Folder, as_json: Json = False) -> None:
     """Continue a stopped training, bit for bit."""
+    if _is_deterministic(folder):
+        keep_to(usable()[0])
     from stablepdenet.runs import resume as continue_run
 
     with _Reports() as reports:
         problem, config, states = continue_run(folder, new_report=reports.new)
     _summarise(problem, config, states, folder, as_json)
+
+
+def _is_deterministic(folder: Path) -> bool:
+    """Whether a run keeps to one core: asked before JAX is imported, so whatever is wrong with it is told later."""
+    for name in ("config.json", "suite.json"):
+        with suppress(OSError, ValueError, RecursionError, LookupError, TypeError):
+            return json.loads((folder / name).read_text(encoding="utf-8"))["training"]["deterministic"] is True
+    return False
 
 
 @app.command()

@@ -23,6 +23,7 @@ import safetensors
 import safetensors.numpy
 from numpy import ndarray
 
+from stablepdenet.cores import usable
 from stablepdenet.errors import CheckpointError, DamageError
 from stablepdenet.training.state import TrainState
 
@@ -44,7 +45,7 @@ def save(parent: Path, state: TrainState, config: dict[str, Any], *, keep: int) 
         "step": step,
         "config": config,
         "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": len(usable()),
         "sha256": {STATE: hashlib.sha256(weights).hexdigest()},
     }
     files = {STATE: weights, MANIFEST: json.dumps(manifest, indent=1).encode()}

@@ -9,7 +9,8 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from stablepdenet.config import Config
-from stablepdenet.errors import DivergenceError, Interrupted
+from stablepdenet.cores import usable
+from stablepdenet.errors import ConfigError, DivergenceError, Interrupted
 from stablepdenet.problems import Problem
 from stablepdenet.signals import stop_requests
 from stablepdenet.training.failure import culprit, examine, keep, locate
@@ -35,6 +36,10 @@ def train(
     With a `run`, the newest checkpoint is continued, and logs and checkpoints are kept; without one, everything stays
     in memory. `start` is where a run without checkpoints begins (a shared warm-up).
     """
+    if config.training.deterministic and len(usable()) > 1:
+        raise ConfigError(
+            "training.deterministic needs one core: pass --deterministic, or start Python by `taskset -c 0 python`."
+        )
     program = Program(problem, config)
     state = start if start is not None else program.initial()
     stored = run.latest(state) if run else None
