@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 PEERS := .venv-peers
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint bench bench-accuracy bench-layouts bench-steps bench-profile bench-growth bench-serving bench-startup zoo clean
+.PHONY: demo test lint bench bench-accuracy bench-layouts bench-steps bench-profile bench-growth bench-serving bench-startup zoo faults dependencies lock clean
 
 demo: $(VENV)/installed
 	$(BIN)/stablepdenet demo --out runs/demo
@@ -40,8 +40,25 @@ zoo:
 	mkdir -p stablepdenet/data/zoo
 	cp results/models/paper/*.safetensors results/models/robust/*.safetensors stablepdenet/data/zoo/
 
+# Kills, flipped bytes, made-up input, numbers that are not finite: counts for docs/reliability.md, in a quarter of an hour.
+faults: $(VENV)/installed-test
+	$(BIN)/python faults/run.py --out docs/reliability.json
+
+# Without a network: that what is installed is what the lock says, file by file.
+dependencies: $(VENV)/installed-test
+	$(BIN)/python -m pip check
+	$(BIN)/python faults/dependencies.py lock/test.txt
+
+# Newer versions that pyproject.toml allows, with the hashes of all their files.
+lock:
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check uv
+	for name in run test; do .venv-lock/bin/uv pip compile --quiet --upgrade --generate-hashes --no-header --no-annotate \
+	    --no-emit-index-url --python-version 3.11 pyproject.toml lock/build.in $$([ $$name = test ] && echo --extra test) \
+	    --output-file lock/$$name.txt; done
+
 clean:
-	rm -rf $(VENV) $(PEERS) build *.egg-info
+	rm -rf .venv-lock $(VENV) $(PEERS) build *.egg-info
 
 $(VENV)/created:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "stablepdenet needs Python 3.11 or newer: run make PYTHON=python3.11")'
@@ -55,10 +72,13 @@ $(PEERS)/installed: benchmarks/peers/requirements.txt
 	touch $@
 
 # Editable, so that a change in the sources needs no new installation.
-$(VENV)/installed: $(VENV)/created pyproject.toml constraints.txt
-	$(PIP) --editable .
+# What lock/ does not have the hash of is not installed; the package itself is built by what the lock has.
+$(VENV)/installed: $(VENV)/created pyproject.toml lock/run.txt
+	$(PIP) --require-hashes --requirement lock/run.txt
+	$(PIP) --no-deps --no-build-isolation --editable .
 	touch $@
 
-$(VENV)/installed-test: $(VENV)/created pyproject.toml constraints.txt
-	$(PIP) --editable '.[test]'
+$(VENV)/installed-test: $(VENV)/created pyproject.toml lock/test.txt
+	$(PIP) --require-hashes --requirement lock/test.txt
+	$(PIP) --no-deps --no-build-isolation --editable .
 	touch $@ $(VENV)/installed

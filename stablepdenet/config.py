@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -213,7 +214,7 @@ def check(owner: type, name: str, value: Any, key: str) -> Any:
     low, high, exclusive = (spec.metadata[k] for k in ("low", "high", "exclusive"))
     good = isinstance(value, int | float) and not isinstance(value, bool)
     # The range first: it refuses nan, infinities, and whole numbers too long for a float.
-    good = good and (low < value < high if exclusive else low <= value <= high)
+    good = good and value <= sys.float_info.max and (low < value < high if exclusive else low <= value <= high)
     if not good or (whole and value != int(value)):
         lower = f"{'above' if exclusive else 'of at least'} {low:g}"
         upper = "" if high == math.inf else f" and {'below' if exclusive else 'at most'} {high}"

@@ -53,13 +53,18 @@ def save(parent: Path, state: TrainState, config: dict[str, Any], *, keep: int) 
         write_synced(draft / name, data)
     _sync_folder(draft)
     if final.exists():  # damaged, or of a run that was taken back to an earlier one
-        final.rename(parent / f".draft-{step:08d}-before")
+        _retire(final)
     draft.rename(final)
     _sync_folder(parent)
-    _remove_drafts(parent)
     for old in existing(parent)[:-keep]:
-        shutil.rmtree(old, ignore_errors=True)
+        _retire(old)
+    _remove_drafts(parent)
     return final
+
+
+def _retire(folder: Path) -> None:
+    """Renamed before it is removed: half of it must not be taken for a checkpoint."""
+    folder.rename(folder.with_name(f".draft-{folder.name}-retired"))
 
 
 def _remove_drafts(parent: Path) -> None:
@@ -80,7 +85,7 @@ def existing(parent: Path) -> list[Path]:
 def load(folder: Path, template: TrainState, config: dict[str, Any]) -> TrainState:
     """The state stored in `folder`, with the structure of `template`; anything that does not fit is refused, and what
     is damaged is told apart from what is foreign."""
-    files = _read(folder)
+    files = read_files(folder)
     manifest = _manifest(folder, files[MANIFEST])
     if manifest.get("config") != config or folder.name != f"step-{manifest.get('step', -1):08d}":
         raise CheckpointError(f"Checkpoint '{folder}' belongs to another run: its manifest does not fit config.json.")
@@ -93,7 +98,7 @@ def load(folder: Path, template: TrainState, config: dict[str, Any]) -> TrainSta
     return state._replace(key=jax.random.wrap_key_data(state.key))
 
 
-def _read(folder: Path) -> dict[str, bytes]:
+def read_files(folder: Path) -> dict[str, bytes]:
     """The files of a checkpoint, if they are what was written."""
     files: dict[str, bytes] = {}
     for name in (STATE, MANIFEST, SUMS):
