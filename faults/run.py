@@ -1,10 +1,11 @@
-"""Faults, many times over (`make faults`). Counts go to stdout and to a file:
+"""Faults, many times over (`make faults`). Counts go to stdout, to a file, and into docs/reliability.md:
 
 python faults/run.py --out docs/reliability.json [--parts kills flips]
 """
 
 import argparse
 import json
+import re
 import tempfile
 import time
 from pathlib import Path
@@ -13,6 +14,7 @@ import kills  # first: it forks, which must come before JAX has threads
 from tiny import told
 
 KILLS, CASES = 200, 12_000
+PAGE = Path(__file__).parents[1] / "docs" / "reliability.md"
 
 
 def flips(folder):
@@ -55,6 +57,17 @@ PARTS = {
 }
 
 
+def fill(page, counts):
+    """The page with all counts as a table between its marks."""
+    rows = [(part, name, value) for part, found in counts.items() for name, value in found.items()]
+    lines = ["| part | count | |", "| --- | --- | ---: |"]
+    for part, name, value in rows:
+        shown = ", ".join(f"{k} {v:.2g}" for k, v in value.items()) if isinstance(value, dict) else f"{value:,}"
+        lines.append(f"| {part} | {name.replace('_', ' ')} | {shown} |")
+    table = "\n".join(lines)
+    return re.sub(r"(<!-- counts -->\n).*?(<!-- end -->)", lambda m: f"{m[1]}{table}\n{m[2]}", page, flags=re.DOTALL)
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
@@ -68,6 +81,7 @@ def main():
         print(f"{part}, {time.perf_counter() - began:.0f} s\n{told(counts[part])}", flush=True)
         if chosen.out:
             chosen.out.write_text(json.dumps(counts, indent=1) + "\n")
+            PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), counts), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import importlib
 import importlib.metadata
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -93,3 +94,9 @@ def test_changed_and_missing_files_of_packages_are_found(load, tmp_path):
     found, files = dependencies.compare({"thing": "1.1"}, [thing])
     assert files == 3 and len(found) == 3
     assert "lock has 1.1" in found[0] and "bad.py has been changed" in found[1] and "gone.py is missing" in found[2]
+
+
+def test_the_page_shows_the_counts(load):
+    page = (FAULTS.parent / "docs" / "reliability.md").read_text(encoding="utf-8")
+    counts = json.loads((FAULTS.parent / "docs" / "reliability.json").read_text(encoding="utf-8"))
+    assert load("run").fill(page, counts) == page
