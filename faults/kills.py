@@ -59,7 +59,7 @@ def start(folder):
 
 
 def cut(folder, rng, longest=AT_MOST):
-    """One life, cut at a moment that `rng` decides, if there is one. Returns what it told, and whether it was killed."""
+    """One life, cut at a moment that `rng` decides if it is there: what it told, and whether it was killed."""
     child, reading = start(folder)
     told, deadline = b"", time.monotonic() + 120
     moment = time.monotonic() + rng.uniform(0.0, 1.0) if rng and rng.random() < STARTING else None
