@@ -55,7 +55,7 @@ lock:
 	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check uv
 	for name in run test; do .venv-lock/bin/uv pip compile --quiet --upgrade --generate-hashes --no-header --no-annotate \
 	    --no-emit-index-url --python-version 3.11 pyproject.toml lock/build.in $$([ $$name = test ] && echo --extra test) \
-	    --output-file lock/$$name.txt; done
+	    --output-file lock/$$name.txt || exit 1; done
 
 clean:
 	rm -rf .venv-lock $(VENV) $(PEERS) build *.egg-info

@@ -13,11 +13,10 @@ from pathlib import Path
 
 from defences import measure
 
-from stablepdenet import load_model, make_problem, solve
+from stablepdenet import load_model, make_problem, recipes, solve
 from stablepdenet.campaign import parse_seeds
 from stablepdenet.campaign.job import PACKAGES
 from stablepdenet.operators import Ansatz
-from stablepdenet.recipes import TRAINED
 from stablepdenet.results import Result, path_of, save_result
 from stablepdenet.runs import configure
 from stablepdenet.training import deployed, train_in
@@ -39,8 +38,7 @@ def trained(problem, seed, folder, variants):
     """Operators as they answer, and their configurations."""
     operators, configs = {}, {}
     for name, changes in variants.items():
-        hard = "hard" if problem.ansatz.envelope else "soft"
-        config = configure(problem, {**TRAINED, "operator.constraints": hard, **changes, "seed": seed})
+        config = configure(problem, {**recipes.trained(problem), **changes, "seed": seed})
         state = train_in(folder / name.replace(" ", "-").replace("'", ""), problem, config)
         configs[name], operators[name] = config, deployed(state.trained, problem, config)
         print(f"{problem.name} seed {seed}: {name}", flush=True)
@@ -64,7 +62,7 @@ def heat(problem, seed, folder):
     }
     operators = {name: solve(dataclasses.replace(problem, ansatz=ansatz)) for name, ansatz in known.items()}
     found, configs = trained(problem, seed, folder, {"trained, not solved": {}})
-    solved = configure(problem, {"operator.kind": "solved", "method.name": "pi", "recipe": "robust", "seed": seed})
+    solved = configure(problem, {"seed": seed}, recipe="robust")
     return operators | found, dict.fromkeys(known, solved) | configs
 
 

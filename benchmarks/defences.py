@@ -3,26 +3,28 @@
     python benchmarks/defences.py --out results [--problems burgers heat]
 
 All have one architecture, one optimiser (Muon, as it needs the fewest steps) and the time that StablePDENet takes for
-5,000 steps, measured first. Rows go to OUT/defences; what is there is skipped.
+5,000 steps, measured first. Trainings may be interrupted; they lie in OUT/runs/defences. Rows go to OUT/defences;
+what is there is skipped. The column of the worst case has 20 inputs, the others 200.
 """
 
 import argparse
 import importlib.metadata
+import json
 import time
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 
-from stablepdenet import make_problem, refine, train
-from stablepdenet.campaign.job import PACKAGES
+from stablepdenet import make_problem, refine
+from stablepdenet.campaign.job import PACKAGES, Kept
 from stablepdenet.evaluation.inputs import clean_case
 from stablepdenet.evaluation.session import Session
-from stablepdenet.recipes import settings_of
 from stablepdenet.report import paper
 from stablepdenet.results import Result, load_result, path_of, save_result
 from stablepdenet.runs import configure
-from stablepdenet.training import SOLVED, Program, deployed
+from stablepdenet.training import SOLVED, Program, deployed, train_in
+from stablepdenet.training.run import load_config, write_json
 from stablepdenet.zoo import read_model
 
 RECIPE, SEED = "defences", 0
@@ -34,26 +36,10 @@ COMMON = {
     "training.warmup": 1_000,
     "training.refresh": 500,
 }
+MENU = ("pi", "noise", "fgsm", "adv", "trades", "jacobian", "increment", "spectral", "stable", "tangent")
 # Perturbations that cost little are new in every epoch.
-FRESH = {"training.refresh": 10}
-MENU = {
-    "pi": {"method.name": "pi"},
-    "noise": {"method.name": "noise", **FRESH},
-    "fgsm": {
-        "method.name": "adv",
-        "attack.steps": 1,
-        "attack.step_size": 1.0,
-        "attack.random_start": False,
-        **FRESH,
-    },
-    "adv": {"method.name": "adv"},
-    "trades": {"method.name": "trades"},
-    "jacobian": {"method.name": "jacobian", **FRESH},
-    "increment": {"method.name": "increment"},
-    "spectral": {"method.name": "spectral", **FRESH},
-    "stable": {"method.name": "stable"},
-    "tangent": {"method.name": "tangent"},
-}
+FRESH = ("noise", "fgsm", "jacobian")
+VALIDATIONS = 10
 EPS = (0.05, 0.10)
 # Inputs of the errors, and of the search for each operator's own worst case.
 TESTS, SEARCHED = 200, 20
@@ -84,23 +70,34 @@ def seconds_a_step(problem, config):
     return step + (max(min(once[1:]) - step, 0.0) / refresh if defends else 0.0)
 
 
-def schedules(problem, seed):
-    """Each defence's configuration, with as many steps as fit into StablePDENet's time."""
-    configs = {name: configure(problem, {**COMMON, **changes, "seed": seed}) for name, changes in MENU.items()}
+def schedules(problem, seed, out):
+    """Each defence's configuration, with as many steps as fit into StablePDENet's time, or as planned before."""
+    path = out / "runs" / RECIPE / problem.name / "planned.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists():
+        return {name: load_config(stored, path) for name, stored in json.loads(path.read_text()).items()}
+    menu = {
+        name: {"method.name": name, "seed": seed, **COMMON}
+        | ({"training.refresh": problem.functions // problem.batch} if name in FRESH else {})
+        for name in MENU
+    }
+    configs = {name: configure(problem, changes) for name, changes in menu.items()}
     cost = {name: seconds_a_step(problem, config) for name, config in configs.items()}
     warm, steps = COMMON["training.warmup"], COMMON["training.steps"]
     budget = (steps - warm) * cost["stable"]
     planned = {}
-    for name, changes in MENU.items():
-        # The warm-up is everybody's.
-        own = {"training.steps": warm + int(budget / cost[name])}
-        planned[name] = configure(problem, {**COMMON, **changes, **own, "seed": seed})
+    for name, changes in menu.items():
+        # The warm-up is everybody's, and so is the number of times that what is best is asked.
+        count = warm + int(budget / cost[name])
+        own = {"training.steps": count, "training.validate_every": count // VALIDATIONS}
+        planned[name] = configure(problem, {**changes, **own})
+    write_json(path, {name: config.as_dict() for name, config in planned.items()})
     return planned
 
 
 def robust(problem, seed, out):
     """The recipe robust and the seconds it took: solved here, or trained by `reproduce --recipe robust`."""
-    config = configure(problem, {**settings_of("robust", problem), "seed": seed})
+    config = configure(problem, {"seed": seed}, recipe="robust")
     if config.operator.kind == SOLVED:
         began = time.perf_counter()
         operator = Program(problem, config).initial().trained
@@ -114,7 +111,7 @@ def robust(problem, seed, out):
 
 def answer_seconds(operator, problem):
     """One input's answer on the evaluation grid's coefficients: the median of fifty calls."""
-    solve = jax.jit(operator.coefficients)
+    solve = jax.jit(lambda a: operator.coefficients(a))
     inputs = problem.sample(50, key=jax.random.key(7))[:, None]
     jax.block_until_ready(solve(inputs[0]))
     times = []
@@ -137,21 +134,21 @@ def measure(problem, recipe, seed, operators):
         few.measure(few.perturbed("whitebox", EPS[-1], few.worst(name, EPS[-1]), name))
     for name, operator in operators.items():
         few.add(name, "none", "clean", {"answer_seconds": answer_seconds(operator, problem)})
-    return session.audit.rows + few.audit.rows, session.audit.notes
+    return session.audit.rows + few.audit.rows, list(dict.fromkeys(session.audit.notes + few.audit.notes))
 
 
 def run(problem, seed, out):
-    planned, curves, seconds, operators = schedules(problem, seed), {}, {}, {}
+    ours = robust(problem, seed, out)
+    planned, curves, seconds, operators = schedules(problem, seed, out), {}, {}, {}
     for name, config in planned.items():
-        log = []
-        state = train(problem, config, report=log.append)
-        curves[name] = {key: [row[key] for row in log if row["validation_clean"] is not None] for key in log[0]}
-        seconds[name] = log[-1]["seconds"]
-        operators[name] = state.trained
+        folder = out / "runs" / RECIPE / problem.name / name
+        operators[name] = train_in(folder, problem, config).trained
+        curves[name] = Kept(config, folder).curves()
+        seconds[name] = curves[name]["seconds"][-1]
         print(f"{problem.name}: {name}, {config.training.steps} steps, {seconds[name]:.0f} s", flush=True)
     refined = {f"{name}+refined": refine(each, problem, steps=REFINEMENTS) for name, each in operators.items()}
-    planned["robust"], ours, seconds["robust"] = robust(problem, seed, out)
-    rows, notes = measure(problem, RECIPE, seed, {**operators, **refined, "robust": ours})
+    planned["robust"], operators["robust"], seconds["robust"] = ours
+    rows, notes = measure(problem, RECIPE, seed, {**operators, **refined})
     versions = {name: importlib.metadata.version(name) for name in PACKAGES}
     settings = {name: config.as_dict() for name, config in planned.items()}
     return Result(RECIPE, problem.name, seed, rows, settings, curves, seconds, versions, notes)

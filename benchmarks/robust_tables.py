@@ -7,7 +7,7 @@ from stablepdenet.report.summary import Place
 
 SETTINGS = (("none", "clean"), ("common", "0.05"), ("common", "0.10"))
 WORST = ("whitebox", "0.10")
-COLUMNS = ("clean", "ε = 0.05", "ε = 0.10", "worst case, 0.10")
+COLUMNS = ("clean", "ε = 0.05", "ε = 0.10", "worst case, 0.10 (20 inputs)")
 REFINED = "+refined"
 DEFENCES = {
     "pi": "none: clean inputs",

@@ -35,15 +35,17 @@ def wrong_files(distribution):
 
 def compare(locked, distributions):
     """A sentence for all that is wrong, and how many files were looked at."""
-    found, files = [], 0
+    found, files, seen = [], 0, set()
     for distribution in distributions:
         name, version = plain(distribution.metadata["Name"]), distribution.version
+        seen.add(name)
         if name in OWN:
             continue
         if locked.get(name) != version:
             found.append(f"{name} {version} is installed, the lock has {locked.get(name, 'none')}")
         files += sum(file.hash is not None for file in distribution.files or ())
         found += [f"{name}: {what}" for what in wrong_files(distribution)]
+    found += [f"{name} is locked and not installed" for name in sorted(locked.keys() - seen)]
     return found, files
 
 

@@ -15,6 +15,8 @@ from typing import Any
 from stablepdenet.errors import ConfigError
 
 Value = bool | int | float | str
+# Characters of a wrong value that a sentence quotes.
+LONGEST = 80
 
 
 def _number(default: Any, *, low: float, high: float | None = None, exclusive: bool = False) -> Any:
@@ -61,7 +63,7 @@ class MethodConfig:
     """
 
     name: str = _choice(
-        "stable", "pi", "adv", "stable", "noise", "tangent", "increment", "trades", "jacobian", "spectral"
+        "stable", "pi", "adv", "stable", "noise", "fgsm", "tangent", "increment", "trades", "jacobian", "spectral"
     )
     rho: float = _number(0.10, low=0.0, high=1.0, exclusive=True)
     tau: float = _number(1e-6, low=0.0, exclusive=True)
@@ -136,7 +138,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         return flatten(tomllib.loads(path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"Cannot read the configuration file '{path}': {_reason(error)}.") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also of a number too long to read
         raise ConfigError(f"'{path}' is not valid TOML: {_reason(error)}.") from None
 
 
@@ -150,7 +152,7 @@ def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
         try:
             document = tomllib.loads(f"value = {text}")
             value = document["value"] if set(document) == {"value"} else text
-        except (tomllib.TOMLDecodeError, RecursionError):
+        except (ValueError, RecursionError):
             value = text.strip()
         parsed[key.strip()] = value
     return parsed
@@ -204,11 +206,11 @@ def check(owner: type, name: str, value: Any, key: str) -> Any:
     spec = next(f for f in dataclasses.fields(owner) if f.name == name)
     if "options" in spec.metadata:
         if value not in spec.metadata["options"]:
-            raise ConfigError(f"{key} = {value!r} must be one of {', '.join(spec.metadata['options'])}.")
+            raise ConfigError(f"{key} = {_shown(value)} must be one of {', '.join(spec.metadata['options'])}.")
         return value
     if spec.type == "bool":
         if not isinstance(value, bool):
-            raise ConfigError(f"{key} = {value!r} must be true or false.")
+            raise ConfigError(f"{key} = {_shown(value)} must be true or false.")
         return value
     whole = spec.type == "int"
     low, high, exclusive = (spec.metadata[k] for k in ("low", "high", "exclusive"))
@@ -218,8 +220,17 @@ def check(owner: type, name: str, value: Any, key: str) -> Any:
     if not good or (whole and value != int(value)):
         lower = f"{'above' if exclusive else 'of at least'} {low:g}"
         upper = "" if high == math.inf else f" and {'below' if exclusive else 'at most'} {high}"
-        raise ConfigError(f"{key} = {value!r} must be a {'whole' if whole else 'finite'} number {lower}{upper}.")
+        raise ConfigError(f"{key} = {_shown(value)} must be a {'whole' if whole else 'finite'} number {lower}{upper}.")
     return int(value) if whole else float(value)
+
+
+def _shown(value: Any) -> str:
+    """A value in a sentence: not all of a long one, and Python refuses to print a very long number at all."""
+    try:
+        text = repr(value)
+        return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    except ValueError:
+        return "a number of thousands of digits"
 
 
 def _reason(error: Exception) -> str:

@@ -36,12 +36,12 @@ def read_inputs(path: Path, size: int) -> Float[ndarray, "batch size"]:
         raise InputError(f"'{path}' cannot be read: it must hold {form}.") from None
     if not isinstance(array, ndarray) or array.dtype.kind not in "fiu":
         raise InputError(f"'{path}' cannot be read: it must hold a NumPy array of numbers.")
-    with np.errstate(over="ignore"):
-        rows = np.atleast_2d(array.astype(np.float32))
-    if rows.ndim != 2 or rows.shape[1] != size or not len(rows):
+    if array.ndim not in (1, 2) or array.shape[-1] != size or not array.size:
         raise InputError(
             f"'{path}' holds an array of shape {array.shape}: this model needs rows of {size} values each."
         )
+    with np.errstate(over="ignore"):
+        rows = np.atleast_2d(array.astype(np.float32))
     bad = np.argwhere(~np.isfinite(rows))
     if len(bad):
         raise InputError(

@@ -10,35 +10,36 @@ from stablepdenet.problems import Problem
 from stablepdenet.solving import is_linear
 
 RECIPES = ("paper", "robust")
-# What robust is for a problem that is not linear.
-TRAINED: dict[str, Any] = {
-    "recipe": "robust",
-    "operator.refinements": 2,
-    # On inputs as they are: refining answers what they are not.
-    "method.name": "pi",
-    "training.points": "fine",
-    "training.optimiser": "muon",
-    "training.schedule": "cosine",
-    "training.learning_rate": 5e-3,
-    "training.steps": 10_000,
-}
 
 
 def settings_of(name: str, problem: Problem) -> dict[str, Any]:
     """The settings of a recipe for a problem, by dotted keys.
 
-    robust: a problem that is linear in u and a is solved, which takes a second. For any other, an
-    operator is trained on clean inputs, as its functions are what matters, and refined by Gauss-Newton steps when it
-    answers.
+    robust: a problem that is linear in u and a is solved, which takes a second; any other is trained.
     """
     if name not in RECIPES:
         raise ConfigError(f"--recipe {name!r} must be one of {', '.join(RECIPES)}.")
     if name == "paper":
         return {}
-    if is_linear(problem):
-        return {"recipe": name, "operator.kind": "solved", "method.name": "pi"}
+    solved = {"operator.kind": "solved", "method.name": "pi"}
+    return {"recipe": name, **(solved if is_linear(problem) else trained(problem))}
+
+
+def trained(problem: Problem) -> dict[str, Any]:
+    """What robust is for a problem that is not linear: an operator trained on clean inputs, as its functions are what
+    matters, and refined by Gauss-Newton steps when it answers."""
     constrained = problem.ansatz is not None and (problem.ansatz.lift or problem.ansatz.envelope)
-    return {**TRAINED, "operator.constraints": "hard" if constrained else "soft"}
+    return {
+        "operator.constraints": "hard" if constrained else "soft",
+        "operator.refinements": 2,
+        # On inputs as they are: refining answers what they are not.
+        "method.name": "pi",
+        "training.points": "fine",
+        "training.optimiser": "muon",
+        "training.schedule": "cosine",
+        "training.learning_rate": 5e-3,
+        "training.steps": 10_000,
+    }
 
 
 def explain(config: Config) -> str:

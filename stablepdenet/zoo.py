@@ -35,8 +35,7 @@ def load_model(problem: str, method: str = "stable") -> AbstractOperator:
     """
     zoo = files("stablepdenet") / "data" / "zoo"
     known = sorted(path.name.removesuffix(".safetensors") for path in zoo.iterdir()) if zoo.is_dir() else []
-    linear = method == ROBUST and f"{problem}-pi" in known and is_linear(posed := make_problem(problem))
-    if linear:
+    if method == ROBUST and f"{problem}-pi" in known and is_linear(posed := make_problem(problem)):
         return solve(posed)
     if f"{problem}-{method}" not in known:
         listed = ", ".join(sorted({name.rpartition("-")[0] for name in known})) or "none"

@@ -16,6 +16,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 STAGES = [
     "errors",
     "signals",
+    "cores",
     "compilation",
     "hats",
     "spaces",

@@ -10,26 +10,9 @@ import subprocess
 import sys
 import time
 
-import jax
 import numpy as np
 import pytest
-
-from stablepdenet.problems import make_problem
-
-TINY = [
-    "--set=operator.width=8",
-    "--set=training.steps=20",
-    "--set=training.warmup=10",
-    "--set=training.refresh=5",
-    "--set=training.checkpoint_every=10",
-    "--set=attack.steps=2",
-    "--set=problem.interior=10",
-]
-
-
-def stablepdenet(*arguments, **options):
-    command = [sys.executable, "-m", "stablepdenet", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+from cli_cases import TINY, assert_refused, stablepdenet
 
 
 @pytest.fixture(scope="module")
@@ -91,14 +74,6 @@ def test_predict_solves_for_given_inputs(run, tmp_path, suffix):
     assert np.allclose([float(v) for v in table[-1].split(",")], [1.0, *printed[:, -1]], atol=1e-6)
 
 
-def assert_refused(result, code, *words):
-    """One sentence on stderr that holds the words, nothing on stdout, the agreed exit code."""
-    assert result.returncode == code, (result.stdout, result.stderr)
-    assert result.stdout == ""
-    assert len(result.stderr.strip().splitlines()) == 1, result.stderr
-    assert all(word in result.stderr for word in words), result.stderr
-
-
 def test_an_unknown_problem_is_refused(tmp_path):
     assert_refused(stablepdenet("train", "wave", "--out", tmp_path / "r"), 2, "wave", "heat")
 
@@ -122,18 +97,6 @@ def test_a_bad_setting_is_refused_and_leaves_no_folder(tmp_path, setting, word):
 def test_a_wrong_sensor_count_is_refused(run, tmp_path):
     np.save(tmp_path / "a.npy", np.zeros((2, 99)))
     assert_refused(stablepdenet("predict", run, "--input", tmp_path / "a.npy"), 3, "(2, 99)", "100")
-
-
-def test_inputs_unlike_the_training_ones_are_flagged(run, tmp_path):
-    problem = make_problem("poisson")
-    usual = np.asarray(problem.sample(3, key=jax.random.key(5)))
-    rough = usual[:1] + np.where(np.arange(100) % 2, 0.5, -0.5)
-    np.save(tmp_path / "a.npy", np.concatenate([usual, rough]))
-    result = stablepdenet("predict", run, "--input", tmp_path / "a.npy", "--json")
-    assert json.loads(result.stdout)["outside"] == [3]
-    assert "warning: 1 of 4 inputs (row 4)" in result.stderr and "roughness" in result.stderr
-    np.save(tmp_path / "a.npy", usual)
-    assert "warning" not in stablepdenet("predict", run, "--input", tmp_path / "a.npy").stderr
 
 
 def test_nan_in_the_input_is_refused_with_its_place(run, tmp_path):
@@ -165,33 +128,6 @@ def test_a_foreign_folder_is_refused(tmp_path):
     assert_refused(stablepdenet("resume", tmp_path / "nowhere"), 4, "not a run folder")
     (tmp_path / "config.json").write_text('{"some": "thing"}')
     assert_refused(stablepdenet("resume", tmp_path), 4, "config.json")
-
-
-def test_a_damaged_checkpoint_is_named_and_the_one_before_continued(run, copy):
-    file = next(copy.glob("checkpoints/step-00000020/state.safetensors"))
-    whole = file.read_bytes()
-    file.write_bytes(whole[:100])
-    result = stablepdenet("resume", copy)
-    assert result.returncode == 0, result.stderr
-    told = [line for line in result.stderr.splitlines() if "warning" in line]
-    assert len(told) == 1 and "step-00000020/state.safetensors" in told[0] and "step-00000010" in told[0]
-    assert file.read_bytes() == whole
-
-
-def test_without_a_good_checkpoint_a_run_is_refused(copy):
-    for manifest in copy.glob("checkpoints/step-*/manifest.json"):
-        manifest.write_text("[]")
-    assert_refused(stablepdenet("resume", copy), 4, "step-00000020", "step-00000010")
-
-
-def test_a_failure_is_told_and_replayed(tmp_path):
-    folder = tmp_path / "run"
-    result = stablepdenet("train", "poisson", "--out", folder, *TINY, "--set=training.learning_rate=1e30")
-    assert_refused(result, 6, "loss_", f"stablepdenet replay {folder}")
-    told = json.loads(stablepdenet("replay", folder, "--json").stdout)
-    assert told["culprit"]["float32"].startswith("loss_") and told["culprit"]["float64"] is None
-    assert f"Step {told['step']}:" in stablepdenet("replay", folder).stdout
-    assert_refused(stablepdenet("replay", tmp_path), 4, "not a run folder")
 
 
 def test_resuming_with_another_configuration_is_refused(copy):
@@ -310,17 +246,3 @@ def _timed_help():
     began = time.perf_counter()
     assert "train" in stablepdenet("--help", env={**os.environ, "NO_COLOR": "1"}).stdout
     return time.perf_counter() - began
-
-
-def test_two_deterministic_processes_give_the_same_bytes_and_record_one_core(tmp_path):
-    arguments = ["train", "poisson", "--method", "stable", "--deterministic", *TINY]
-    for name in ("first", "second"):
-        assert stablepdenet(*arguments, "--out", tmp_path / name).returncode == 0
-    newest = [tmp_path / name / "checkpoints" / "step-00000020" for name in ("first", "second")]
-    assert newest[0].joinpath("state.safetensors").read_bytes() == newest[1].joinpath("state.safetensors").read_bytes()
-    assert json.loads(newest[0].joinpath("manifest.json").read_text())["cores"] == 1
-    # A resumed one keeps to its word.
-    shutil.rmtree(newest[1])
-    assert stablepdenet("resume", tmp_path / "second").returncode == 0
-    assert newest[0].joinpath("state.safetensors").read_bytes() == newest[1].joinpath("state.safetensors").read_bytes()
-    assert json.loads(newest[1].joinpath("manifest.json").read_text())["cores"] == 1

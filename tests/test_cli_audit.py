@@ -9,7 +9,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from test_cli import TINY, assert_refused, stablepdenet
+from cli_cases import TINY, assert_refused, stablepdenet
 
 MODEL = """
     import jax.numpy as jnp

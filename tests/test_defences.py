@@ -10,7 +10,7 @@ from training_cases import setup
 
 from stablepdenet import train
 from stablepdenet.errors import ConfigError
-from stablepdenet.methods import OTHERS, Batch, Clean, Increment, Jacobian, Noise, Spectral, Stable, Tangent, Trades
+from stablepdenet.methods import OTHERS, Batch, Clean, Increment, Jacobian, OneStep, Spectral, Stable, Tangent, Trades
 from stablepdenet.methods.spectral import spectral_norm
 from stablepdenet.operators import DeepONet, FunctionOperator
 from stablepdenet.physics import physics_loss, residual_map
@@ -97,10 +97,19 @@ def test_random_perturbations_are_not_searched_for():
     program = Program(problem, config)
     state, _ = program.advance(program.initial(), 10)
     delta = state.cache.attacked - state.cache.clean
-    assert not Noise.searches and program.attack.steps == 3
+    assert program.attack.steps == 3
     # Uniform in the ball; a search would push nearly all to its surface.
     assert np.max(np.abs(delta)) <= 0.05 * (1 + 1e-5)
     assert np.mean(np.abs(delta) < 0.045) > 0.8
+
+
+def test_one_step_goes_to_the_surface_at_once(case):
+    problem, operator, batch = case
+    attack = OneStep().perturb(problem.attack)
+    target = OneStep().target(operator, problem, batch.clean)
+    delta = attack(target, batch.clean, key=jax.random.key(0)).inputs - batch.clean
+    slope = jax.grad(lambda a: jnp.sum(target(a)))(batch.clean)
+    assert np.allclose(delta, 0.05 * jnp.sign(slope), atol=1e-6)
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -110,4 +119,4 @@ def test_every_defence_trains_and_has_its_share(name):
     state = train(problem, config, report=rows.append)
     first = next(row for row in rows if row["step"] > 20)
     assert int(state.step) == 60 and rows[-1]["validation_attacked"] < rows[0]["loss"] * 100
-    assert (0.05 < first["share"] < 0.5) == (name != "noise")
+    assert (0.05 < first["share"] < 0.5) == (name not in ("noise", "fgsm"))

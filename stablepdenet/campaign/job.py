@@ -101,7 +101,7 @@ class Kept(NamedTuple):
 @contextmanager
 def _alone(job: Job, tell: Tell) -> Iterator[None]:
     """One process at a time in a folder: a killed campaign may leave a worker behind that has not noticed yet."""
-    lock = FileLock(job.runs / "lock")
+    lock = FileLock(job.runs / "job.lock")
     while True:
         try:
             lock.acquire(timeout=1.0)

@@ -68,7 +68,12 @@ def predict(
             save_csv(output)
     if as_json:
         coordinates = {name: problem.grid[:, i].tolist() for i, name in enumerate(problem.coordinates)}
-        told = {"problem": problem.name, "coordinates": coordinates, "outside": outside.tolist(), "u": u.tolist()}
+        told = {
+            "problem": problem.name,
+            "coordinates": coordinates,
+            "outside_rows": (outside + 1).tolist(),
+            "u": u.tolist(),
+        }
         typer.echo(json.dumps(told))
     elif not output:
         save_csv(sys.stdout)

@@ -40,8 +40,6 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train a method on a problem, from physics alone."""
-    if deterministic:
-        keep_to(usable()[0])
     from stablepdenet.config import parse_settings, read_toml
     from stablepdenet.recipes import explain
     from stablepdenet.runs import holds_run, resolve, start
@@ -54,6 +52,8 @@ def train(
     changes = {**(read_toml(config) if config else {}), **parse_settings(settings or [])}
     changes |= {"seed": seed} if seed is not None else {}
     changes |= {"training.deterministic": True} if deterministic else {}
+    if changes.get("training.deterministic") is True:
+        keep_to(usable()[0])
     changes |= {"method.name": method} if method and not together else {}
     setup, resolved = resolve(problem, changes, recipe=recipe)
     folder = out or Path("runs") / f"{problem}-{'all' if together else resolved.called}-{resolved.seed}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import jax
 import numpy as np
 from jaxtyping import Float
@@ -22,7 +20,7 @@ def beyond_training(
     inputs: Float[ndarray, "batch m"], problem: Problem, config: Config
 ) -> dict[str, Float[ndarray, " batch"]]:
     """How large each input's largest value, root mean square and slope's root mean square are, as multiples of the
-    largest among the training functions; for a method with attacks, with noise of its radius on them.
+    largest among the training functions; for a method trained on attacks, with noise of their radius on them.
 
     Above 1, an input lies outside of the training range. One of the training's own kind does so three times in a
     thousand, as there are a thousand functions and three numbers. A solved operator has no such range.
@@ -31,10 +29,9 @@ def beyond_training(
         return {name: np.zeros(len(inputs)) for name in FEATURES}
     program = Program(problem, config)
     seen = np.asarray(program.functions)
-    if program.method.attacks:
-        attack = dataclasses.replace(program.attack, random_start=True)
+    if program.method.perturbed:
         key = streams(jax.random.key(config.seed)).evaluation
-        seen = np.concatenate([seen, np.asarray(white_noise(attack, program.functions, key=key).inputs)])
+        seen = np.concatenate([seen, np.asarray(white_noise(program.attack, program.functions, key=key).inputs)])
     most = [np.max(feature) for feature in _features(seen, problem)]
     return {
         name: feature / bound for name, feature, bound in zip(FEATURES, _features(inputs, problem), most, strict=True)

@@ -1,6 +1,6 @@
 """Methods: what one outer step minimises."""
 
-from stablepdenet.methods.adversarial import Adversarial, Noise
+from stablepdenet.methods.adversarial import Adversarial, Noise, OneStep
 from stablepdenet.methods.base import AbstractMethod, AbstractPenalised, Batch, Terms
 from stablepdenet.methods.clean import Clean
 from stablepdenet.methods.outputs import Increment, Jacobian, Trades
@@ -11,6 +11,7 @@ from stablepdenet.methods.stable import Stable, Tangent, sensitivity_quotient
 METHODS: dict[str, type[AbstractMethod]] = {"pi": Clean, "adv": Adversarial, "stable": Stable}
 OTHERS: dict[str, type[AbstractMethod]] = {
     "noise": Noise,
+    "fgsm": OneStep,
     "tangent": Tangent,
     "increment": Increment,
     "trades": Trades,
@@ -22,6 +23,7 @@ TITLES = {
     "adv": "AdvPI",
     "stable": "StablePDENet",
     "noise": "noise",
+    "fgsm": "FGSM",
     "tangent": "tangent residual",
     "increment": "increment penalty",
     "trades": "TRADES",
@@ -41,6 +43,7 @@ __all__ = [
     "Increment",
     "Jacobian",
     "Noise",
+    "OneStep",
     "Spectral",
     "Stable",
     "Tangent",

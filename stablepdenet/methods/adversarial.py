@@ -1,12 +1,13 @@
-"""AdvPI, and the same with noise."""
+"""AdvPI, and the same with cheaper perturbations."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+import dataclasses
 
 from jaxtyping import Array, Float
 
-from stablepdenet.methods.base import AbstractMethod, Batch, Terms, physics_terms
+from stablepdenet.attacks import AbstractPGD
+from stablepdenet.methods.base import AbstractMethod, Batch, Terms, physics_terms, random_start
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.physics import block_norms, residual_map
 from stablepdenet.problems import Problem
@@ -15,8 +16,6 @@ from stablepdenet.problems import Problem
 class Adversarial(AbstractMethod):
     """J_Adv = E_a L_phys(theta; a + delta): the attacked physics loss (eq:adv-objective)."""
 
-    attacks: ClassVar[bool] = True
-
     def terms(self, operator: AbstractOperator, problem: Problem, batch: Batch, weight: Float[Array, ""]) -> Terms:
         return physics_terms(block_norms(residual_map(operator, problem)(batch.attacked)), problem)
 
@@ -24,4 +23,13 @@ class Adversarial(AbstractMethod):
 class Noise(Adversarial):
     """J = E_a E_delta L_phys(theta; a + delta) with random delta: augmentation by noise."""
 
-    searches: ClassVar[bool] = False
+    def perturb(self, attack: AbstractPGD) -> AbstractPGD:
+        return random_start(attack)
+
+
+class OneStep(Adversarial):
+    """AdvPI with the attack's first step alone, as long as the radius: FGSM (Goodfellow et al. 2015, "Explaining and
+    harnessing adversarial examples")."""
+
+    def perturb(self, attack: AbstractPGD) -> AbstractPGD:
+        return dataclasses.replace(attack, steps=1, step_size=1.0, random_start=False)

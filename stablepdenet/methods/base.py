@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
 from typing import ClassVar, NamedTuple, final
 
@@ -9,7 +10,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from stablepdenet.attacks import Objective
+from stablepdenet.attacks import AbstractPGD, Objective
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.physics import BlockNorms, physics_loss, residual_map, weighted_sum
 from stablepdenet.problems import Problem
@@ -34,19 +35,22 @@ class Terms(NamedTuple):
 class AbstractMethod(eqx.Module):
     """A training objective J(theta).
 
-    Methods without an attack see clean batches only. One whose attack does not search is given random perturbations of
-    the same set instead.
+    `attacks` says whether it wants perturbed inputs at all, `perturbed` whether its physics loss sees them.
     """
 
-    attacks: ClassVar[bool]
-    searches: ClassVar[bool] = True
+    attacks: ClassVar[bool] = True
+    perturbed: ClassVar[bool] = True
 
     @abstractmethod
     def terms(self, operator: AbstractOperator, problem: Problem, batch: Batch, weight: Float[Array, ""]) -> Terms:
         """The objective on a batch; `weight` is lambda_sens, or that of whatever penalty a method has."""
 
+    def perturb(self, attack: AbstractPGD) -> AbstractPGD:
+        """How it searches, from the attack that the configuration names: by that."""
+        return attack
+
     def target(self, operator: AbstractOperator, problem: Problem, clean: Float[Array, "batch m"]) -> Objective:
-        """What its attack maximises: the physics loss (eq:training-attack), unless a method has other plans."""
+        """What it searches for: inputs of a large physics loss (eq:training-attack)."""
         residuals = residual_map(operator, problem)
         return lambda a: physics_loss(residuals(a), problem)
 
@@ -60,8 +64,6 @@ class AbstractPenalised(AbstractMethod):
     """J = E_a [L_phys + lambda P]: a physics loss and a penalty; lambda is calibrated to give it a share `rho`."""
 
     rho: float = 0.10
-
-    attacks: ClassVar[bool] = True
 
     @abstractmethod
     def parts(self, operator: AbstractOperator, problem: Problem, batch: Batch) -> tuple[BlockNorms, Array]:
@@ -78,6 +80,11 @@ class AbstractPenalised(AbstractMethod):
     def calibrate(self, physics: Float[Array, ""], penalty: Float[Array, ""]) -> Float[Array, ""]:
         """lambda = rho / (1 - rho) * mean L_phys / mean P (eq:lambda-calibration)."""
         return self.rho / (1.0 - self.rho) * physics / penalty
+
+
+def random_start(attack: AbstractPGD) -> AbstractPGD:
+    """No search: somewhere in the attack's set."""
+    return dataclasses.replace(attack, steps=0, random_start=True)
 
 
 def physics_terms(norms: BlockNorms, problem: Problem) -> Terms:

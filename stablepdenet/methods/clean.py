@@ -16,6 +16,7 @@ class Clean(AbstractMethod):
     """J = E_a L_phys(theta; a): the physics-informed baseline."""
 
     attacks: ClassVar[bool] = False
+    perturbed: ClassVar[bool] = False
 
     def terms(self, operator: AbstractOperator, problem: Problem, batch: Batch, weight: Float[Array, ""]) -> Terms:
         return physics_terms(block_norms(residual_map(operator, problem)(batch.clean)), problem)

@@ -6,15 +6,17 @@ S(a), and near resonance far from it. They are here to be compared with.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from stablepdenet.attacks import Objective
-from stablepdenet.methods.base import AbstractPenalised, Batch
+from stablepdenet.attacks import AbstractPGD, Objective
+from stablepdenet.methods.base import AbstractPenalised, Batch, random_start
 from stablepdenet.operators import AbstractOperator, Query
 from stablepdenet.physics import BlockNorms, block_norms, residual_map
 from stablepdenet.problems import Problem
@@ -36,6 +38,12 @@ class Trades(AbstractPenalised):
     """J = E_a [L_phys(a) + lambda max_delta ||G(a + delta) - G(a)||^2]: accuracy on clean inputs, and outputs that an
     attack cannot move (Zhang et al. 2019, "Theoretically principled trade-off between robustness and accuracy")."""
 
+    perturbed: ClassVar[bool] = False
+
+    def perturb(self, attack: AbstractPGD) -> AbstractPGD:
+        # The distance from G(a) has no slope at a.
+        return dataclasses.replace(attack, random_start=True)
+
     def target(self, operator: AbstractOperator, problem: Problem, clean: Float[Array, "batch m"]) -> Objective:
         outputs = _outputs(operator, problem)
         before = outputs(clean)
@@ -51,7 +59,10 @@ class Jacobian(AbstractPenalised):
 
     tau: float = 1e-6
 
-    searches: ClassVar[bool] = False
+    perturbed: ClassVar[bool] = False
+
+    def perturb(self, attack: AbstractPGD) -> AbstractPGD:
+        return random_start(attack)
 
     def parts(self, operator: AbstractOperator, problem: Problem, batch: Batch) -> tuple[BlockNorms, Array]:
         direction = batch.attacked - batch.clean
@@ -61,8 +72,8 @@ class Jacobian(AbstractPenalised):
 
 
 def _outputs(operator: AbstractOperator, problem: Problem) -> Callable[[Array], Float[Array, "batch n"]]:
-    """a -> u at the points of the largest block, which is the equation's own."""
-    points = max((block.points for block in problem.blocks), key=len)
+    """a -> u at the points of all blocks."""
+    points = np.concatenate([block.points for block in problem.blocks])
     evaluate = operator.on([Query(points, ((),))])
     return lambda a: evaluate(a)[0][()]
 

@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from stablepdenet.attacks import AbstractPGD
 from stablepdenet.errors import ConfigError
-from stablepdenet.methods.base import AbstractPenalised, Batch
+from stablepdenet.methods.base import AbstractPenalised, Batch, random_start
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.physics import BlockNorms, block_norms, residual_map
 from stablepdenet.problems import Problem
@@ -23,7 +24,10 @@ class Spectral(AbstractPenalised):
     operator's Lipschitz constant (Yoshida and Miyato 2017, "Spectral norm regularization for improving the
     generalizability of deep learning"). A penalty, as dividing by sigma would need a constant that nobody knows."""
 
-    searches: ClassVar[bool] = False
+    perturbed: ClassVar[bool] = False
+
+    def perturb(self, attack: AbstractPGD) -> AbstractPGD:
+        return random_start(attack)
 
     def parts(self, operator: AbstractOperator, problem: Problem, batch: Batch) -> tuple[BlockNorms, Array]:
         norms = jnp.stack([spectral_norm(matrix) for matrix in _branch_matrices(operator)])

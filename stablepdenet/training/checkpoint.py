@@ -56,8 +56,11 @@ def save(parent: Path, state: TrainState, config: dict[str, Any], *, keep: int) 
         _retire(final)
     draft.rename(final)
     _sync_folder(parent)
-    for old in existing(parent)[:-keep]:
-        _retire(old)
+    # What is newer was damaged: a run goes on from the newest good one.
+    kept = [path for path in existing(parent) if path.name <= final.name]
+    for other in existing(parent):
+        if other not in kept[-keep:]:
+            _retire(other)
     _remove_drafts(parent)
     return final
 
@@ -105,6 +108,8 @@ def read_files(folder: Path) -> dict[str, bytes]:
         try:
             files[name] = (folder / name).read_bytes()
         except OSError as error:
+            if name == SUMS:
+                _manifest(folder, files[MANIFEST])  # another version may have none
             raise DamageError(f"'{folder / name}' cannot be read ({error.strerror or error})") from None
     sums = files.pop(SUMS)
     if sums != _sums(files):

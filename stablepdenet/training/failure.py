@@ -26,7 +26,7 @@ from stablepdenet.training.run import Run, storage
 from stablepdenet.training.state import TrainState
 
 FOLDER, BATCH = "failure", "batch.safetensors"
-PENALTY, OPTIMISER = "penalty", "optimiser"
+PENALTY, WEIGHT, OPTIMISER = "penalty", "lambda_sens", "optimiser"
 
 
 class Failure(NamedTuple):
@@ -76,14 +76,15 @@ def examine(program: Program, failure: Failure) -> list[Finding]:
     # A step from zero gradient is the optimiser's own doing.
     nothing = jax.tree.map(jnp.zeros_like, state.operator)
     updates, _ = program.optimiser.update(nothing, state.optimiser, state.operator)
-    return [*findings, Finding(OPTIMISER, 0.0, float(optax.tree.norm(updates)))]
+    weight = Finding(WEIGHT, float(state.lambda_sens), 0.0)
+    return [*findings, weight, Finding(OPTIMISER, 0.0, float(optax.tree.norm(updates)))]
 
 
 def culprit(findings: list[Finding]) -> str:
     """The first part whose value is not finite, else whose gradient is not; if all are, they are too large together."""
     order = sorted(findings, key=lambda finding: bool(np.isfinite(finding.value)))
     bad = next((finding.part for finding in order if not finding.finite), "")
-    return bad if bad in (PENALTY, OPTIMISER) else f"loss_{bad}".rstrip("_")
+    return bad if bad in (PENALTY, WEIGHT, OPTIMISER) else f"loss_{bad}".rstrip("_")
 
 
 def keep(run: Run, failure: Failure) -> Path:

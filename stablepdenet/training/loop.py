@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stablepdenet.config import Config
 from stablepdenet.cores import usable
-from stablepdenet.errors import ConfigError, DivergenceError, Interrupted
+from stablepdenet.errors import ConfigError, DivergenceError, Interrupted, StorageError
 from stablepdenet.problems import Problem
 from stablepdenet.signals import stop_requests
 from stablepdenet.training.failure import culprit, examine, keep, locate
@@ -36,10 +36,7 @@ def train(
     With a `run`, the newest checkpoint is continued, and logs and checkpoints are kept; without one, everything stays
     in memory. `start` is where a run without checkpoints begins (a shared warm-up).
     """
-    if config.training.deterministic and len(usable()) > 1:
-        raise ConfigError(
-            "training.deterministic needs one core: pass --deterministic, or start Python by `taskset -c 0 python`."
-        )
+    _require_cores(config)
     program = Program(problem, config)
     state = start if start is not None else program.initial()
     stored = run.latest(state) if run else None
@@ -86,6 +83,14 @@ def train(
     return state
 
 
+def _require_cores(config: Config) -> None:
+    if config.training.deterministic and len(usable()) > 1:
+        raise ConfigError(
+            "training.deterministic needs a process on one core: pass --deterministic, or start it by `taskset -c 0`, "
+            "on a system that can keep a process to a core."
+        )
+
+
 def _next(step: int, every: int) -> int:
     return step - step % every + every
 
@@ -97,8 +102,11 @@ def _divergence(program: Program, state: TrainState, stop: int, limit: float, ru
         return DivergenceError(f"Training stopped before step {stop}: its numbers are not finite, but not again.")
     advice = "lower training.learning_rate or attack.eps"
     if run:
-        keep(run, failure)
-        advice += f"; `stablepdenet replay {run.folder}` takes that step again in float64"
+        try:
+            keep(run, failure)
+            advice += f"; `stablepdenet replay {run.folder}` takes that step again in float64"
+        except StorageError as error:  # the news of the training matters more
+            advice += f". It could not be kept for a replay ({str(error).rstrip('.')})"
     step, findings = int(failure.state.step) + 1, examine(program, failure)
     what = "is not finite" if not all(f.finite for f in findings) else "exploded"
     return DivergenceError(f"Training stopped before step {step}: {culprit(findings)} {what}; {advice}.")
@@ -114,6 +122,7 @@ def train_in(
 ) -> TrainState:
     """Trains in a run folder: begins there, or continues what is there if it has the same configuration."""
     folder = Path(folder)
+    _require_cores(config)
     with alone(folder):
         if (folder / "config.json").exists():
             run = Run.open(folder)

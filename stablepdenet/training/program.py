@@ -45,8 +45,7 @@ class Program:
         self.problem, self.config = dataclasses.replace(problem, blocks=fine or problem.blocks), config
         self.method = make_method(config)
         self.attack = dataclasses.replace(problem.attack, **vars(config.attack))
-        unsearched = dataclasses.replace(self.attack, steps=0, random_start=True)
-        self.perturb = self.attack if self.method.searches else unsearched
+        self.perturb = self.method.perturb(self.attack)
         self.optimiser = make_optimiser(config)
 
     @cached_property
@@ -110,8 +109,9 @@ class Program:
         return Batch(*(self._deck(state, inputs, state.step // length)[state.step % length] for inputs in pool))
 
     def sound(self, state: TrainState, terms: Terms, limit: float) -> bool:
-        """Whether every number of the terms, the parameters and the optimiser is finite, and the loss below `limit`."""
-        return bool(_finite((state.operator, state.optimiser, terms)) & (terms.loss <= limit))
+        """Whether every number of the terms, the parameters, the optimiser and the penalty's weight is finite, and the
+        loss below `limit`."""
+        return bool(_finite((state.operator, state.optimiser, state.lambda_sens, terms)) & (terms.loss <= limit))
 
     def boundary(self, step: int) -> int:
         """The next step after `step` at which `advance` must hand back control."""

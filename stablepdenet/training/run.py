@@ -28,6 +28,10 @@ from stablepdenet.training.state import TrainState
 Row = dict[str, float | None]
 
 
+# Columns that a run cannot go on without.
+NEEDED = ("step", "seconds", "loss")
+
+
 class Past(NamedTuple):
     """What a log tells of a training: the seconds spent, and the first loss."""
 
@@ -112,12 +116,17 @@ class Run:
             return Past()
         with storage(self.folder):
             header, *lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
-            kept = [line for line in lines if line.count(",") == header.count(",") and _step_of(line) <= step]
+            names = header.split(",")
+            if any(name not in names for name in NEEDED):
+                warnings.warn(f"'{self.log}' has lost its header: the log begins anew.", stacklevel=2)
+                header, lines = "", []
+            rows = [_numbers(line, names) for line in lines]
+            kept = [(line, row) for line, row in zip(lines, rows, strict=True) if row and row["step"] <= step]
             draft = self.log.with_suffix(".draft")
-            checkpoint.write_synced(draft, "".join(f"{line}\r\n" for line in [header, *kept] if line).encode())
+            text = "".join(f"{line}\r\n" for line in [header, *(line for line, _ in kept)] if line)
+            checkpoint.write_synced(draft, text.encode())
             os.replace(draft, self.log)
-            columns = list(csv.DictReader([header, *kept]))
-        return Past(float(columns[-1]["seconds"]), float(columns[0]["loss"])) if columns else Past()
+        return Past(kept[-1][1]["seconds"], kept[0][1]["loss"]) if kept else Past()
 
 
 @contextmanager
@@ -138,13 +147,13 @@ def alone(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def _step_of(line: str) -> float:
-    """The step of a log line, or infinity where it holds anything but numbers."""
+def _numbers(line: str, names: list[str]) -> dict[str, float] | None:
+    """The numbers of a log line, or None of one that is torn or never was one."""
     try:
-        step, *_ = [float(cell) for cell in line.split(",") if cell]
-        return step
-    except ValueError:
-        return math.inf
+        row = {name: float(cell) for name, cell in zip(names, line.split(","), strict=True) if cell}
+        return row if all(math.isfinite(row[name]) for name in NEEDED) else None
+    except (ValueError, KeyError):
+        return None
 
 
 def load_config(stored: Any, folder: Path) -> Config:
