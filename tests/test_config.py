@@ -101,3 +101,11 @@ def test_a_broken_file_is_refused(tmp_path, content):
 def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"none\.toml"):
         read_toml(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "0x" + "f" * 5000, "9" * 400, '"' + "x" * 5000 + '"'])
+@pytest.mark.parametrize("key", ["seed", "attack.eps", "operator.kind", "attack.random_start"])
+def test_values_too_long_to_print_are_refused_in_a_short_sentence(key, text):
+    with pytest.raises(ConfigError, match=rf"^{key} = ") as caught:
+        override(Config(problem={"name": "poisson"}), parse_settings([f"{key}={text}"]))
+    assert len(str(caught.value)) < 300
