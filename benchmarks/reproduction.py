@@ -6,8 +6,10 @@ A table stands between `<!-- name -->` and `<!-- end -->` and is made from the f
 docs/reproduction.
 """
 
+import math
 import re
 import statistics
+from itertools import pairwise
 from pathlib import Path
 
 from document import markdown
@@ -28,6 +30,7 @@ RESULTS = ROOT / "results"
 PAGES = (ROOT / "README.md", ROOT / "docs" / "reproduction.md", ROOT / "docs" / "robust.md")
 # The study's variations by name, in the order of its table; the first of a problem is what the campaign takes.
 BASE = "paper-quick"
+SHORT = {"pi": "PI", "adv": "Adv", "stable": "Stable"}
 
 
 def problems_of(results):
@@ -54,6 +57,30 @@ def sensitivity(summary, results):
     """What the sensitivity term brings, seed by seed."""
     problems = problems_of(results)
     return "\n\n".join(markdown_table(paired_table(summary, "paper", name)) for name in problems)
+
+
+def ordering(summary, results):
+    """The methods from the smallest error to the largest, the paper's and ours, and how far neighbours lie apart in
+    units of the seeds' spread."""
+    rows = []
+    for problem in problems_of(results):
+        for attack, setting in SETTINGS:
+            found = {m: summary[Place("paper", problem, m, attack, setting, "relative_l2")] for m in METHODS}
+            ours = sorted(METHODS, key=lambda method: found[method].mean)
+            theirs = sorted(METHODS, key=lambda method: found[method].paper)
+            margins = []
+            for first, second in pairwise(ours):
+                spread_of_both = math.hypot(found[first].std or 0.0, found[second].std or 0.0)
+                gap = found[second].mean - found[first].mean
+                margins.append(f"{gap / spread_of_both:.1f}" if spread_of_both else "–")
+            title = names.problem_title(problem) if attack == "none" else ""
+            stable = found["stable"]
+            cells = [" < ".join(SHORT[method] for method in order) for order in (theirs, ours)]
+            same = "yes" if ours == theirs else "no"
+            kind = "clean" if attack == "none" else f"ε = {setting}"
+            rows.append([title, kind, *cells, same, ", ".join(margins), f"{stable.mean / stable.paper:.2f}"])
+    header = ["", "", "the paper's order", "ours", "the same", "gaps over the spread", "StablePDENet, ours / paper"]
+    return markdown(header, rows)
 
 
 def headline(summary, results):
@@ -113,6 +140,7 @@ def tables():
     return {
         "state": state(results),
         "headline": headline(summary, results),
+        "ordering": ordering(summary, results),
         "errors": errors(summary, results),
         "errors-last": errors(summary, results, "paper-last"),
         "lipschitz": constants(summary, results),
