@@ -111,6 +111,20 @@ def smallest_loss(result, method, kind):
     return min(loss for step, loss in pairs if method == "pi" or step > warmup)
 
 
+def losses(results):
+    """The loss by which each StablePDENet was chosen beside its clean error, seed by seed."""
+    own, rows = [result for result in results if result.recipe == "paper"], []
+    for problem in problems_of(results):
+        for name, cells in (("validation loss", []), ("clean error", [])):
+            for result in (result for result in own if result.problem == problem):
+                wanted = {"method": "stable", "attack": "none", "setting": "clean", "metric": "relative_l2"}
+                error = next(row["value"] for row in result.rows if wanted.items() <= row.items())
+                value = error if name == "clean error" else smallest_loss(result, "stable", "attacked")
+                cells.append(f"{value:.2g}")
+            rows.append([names.problem_title(problem) if name != "clean error" else "", name, *cells])
+    return markdown(["", "", *(f"seed {seed}" for seed in range(len(rows[0]) - 2))], rows)
+
+
 def study(study_results):
     """Each variation's validation losses and errors, mean over its seeds, at the reduced budget."""
     rows = []
@@ -150,6 +164,7 @@ def tables():
         "refined": refined(summary, results),
         "defences": defences(summary, results),
         "ablation": ablation(summary, results),
+        "losses": losses(results),
         "study": study(load_results(RESULTS / "study")),
     }
 
