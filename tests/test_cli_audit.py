@@ -147,7 +147,7 @@ def test_runs_that_do_not_belong_together_are_refused(suite, tmp_path):
     assert_refused(stablepdenet("evaluate", suite / "pi", tmp_path / "other"), 2, "differ in their seed")
     shutil.copytree(suite / "pi", tmp_path / "again")
     shutil.rmtree(tmp_path / "again" / "checkpoints" / "step-00000020")
-    assert_refused(stablepdenet("evaluate", tmp_path / "again"), 4, "not trained to its end", "resume")
+    assert_refused(stablepdenet("evaluate", tmp_path / "again"), 4, "no checkpoint yet", "resume")
     shutil.rmtree(tmp_path / "again")
     shutil.copytree(suite / "pi", tmp_path / "again")
     assert_refused(stablepdenet("evaluate", suite, tmp_path / "again"), 2, "method pi")

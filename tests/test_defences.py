@@ -53,7 +53,7 @@ def test_the_attack_of_trades_moves_outputs_and_that_of_others_the_residual(case
     problem, operator, batch = case
     target = Trades().target(operator, problem, batch.clean)
     assert np.allclose(target(batch.clean), 0.0)
-    points = jnp.asarray(problem.blocks[0].points)
+    points = jnp.concatenate([jnp.asarray(block.points, jnp.float32) for block in problem.blocks])
     change = operator(batch.attacked, points) - operator(batch.clean, points)
     assert np.allclose(target(batch.attacked), jnp.mean(change**2, axis=1), rtol=1e-4)
     loss = physics_loss(residual_map(operator, problem)(batch.attacked), problem)
