@@ -104,11 +104,11 @@ def state(results):
     return f"Seeds in these tables: {'; '.join(counts)}."
 
 
-def smallest_loss(result, method, kind):
+def smallest_loss(result, method, kind, until=math.inf):
     """The validation loss that chose the parameters; a defence is judged from the end of its warm-up on."""
     curve, warmup = result.curves[method], result.settings[method]["training"]["warmup"]
     pairs = zip(curve["step"], curve[f"validation_{kind}"], strict=True)
-    return min(loss for step, loss in pairs if method == "pi" or step > warmup)
+    return min(loss for step, loss in pairs if (method == "pi" or step > warmup) and step <= until)
 
 
 def losses(results):
@@ -123,6 +123,18 @@ def losses(results):
                 cells.append(f"{value:.2g}")
             rows.append([names.problem_title(problem) if name != "clean error" else "", name, *cells])
     return markdown(["", "", *(f"seed {seed}" for seed in range(len(rows[0]) - 2))], rows)
+
+
+def progress(results):
+    """StablePDENet's smallest validation loss up to a step, the median over the seeds."""
+    own, steps, rows = [result for result in results if result.recipe == "paper"], range(10_000, 50_001, 10_000), []
+    for problem in problems_of(results):
+        found = [result for result in own if result.problem == problem]
+        medians = [
+            statistics.median(smallest_loss(r, "stable", "attacked", until=step) for r in found) for step in steps
+        ]
+        rows.append([names.problem_title(problem), *(f"{value:.2g}" for value in medians)])
+    return markdown(["", *(f"{step:,} steps" for step in steps)], rows)
 
 
 def study(study_results):
@@ -165,6 +177,7 @@ def tables():
         "defences": defences(summary, results),
         "ablation": ablation(summary, results),
         "losses": losses(results),
+        "progress": progress(results),
         "study": study(load_results(RESULTS / "study")),
     }
 
