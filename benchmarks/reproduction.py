@@ -130,9 +130,8 @@ def progress(results):
     own, steps, rows = [result for result in results if result.recipe == "paper"], range(10_000, 50_001, 10_000), []
     for problem in problems_of(results):
         found = [result for result in own if result.problem == problem]
-        medians = [
-            statistics.median(smallest_loss(r, "stable", "attacked", until=step) for r in found) for step in steps
-        ]
+        losses_at = [[smallest_loss(result, "stable", "attacked", until=step) for result in found] for step in steps]
+        medians = map(statistics.median, losses_at)
         rows.append([names.problem_title(problem), *(f"{value:.2g}" for value in medians)])
     return markdown(["", *(f"{step:,} steps" for step in steps)], rows)
 
