@@ -7,7 +7,6 @@ written over.
 import contextlib
 import hashlib
 import io
-import pickle
 import signal
 import sys
 import warnings
@@ -37,14 +36,9 @@ class Hang(BaseException):
     pass
 
 
-class Payload:
-    """Whoever unpickles it leaves a mark."""
-
-    def __init__(self, mark):
-        self.mark = mark
-
-    def __reduce__(self):
-        return Path.touch, (self.mark,)
+def payload(mark):
+    """A pickle, written by hand: whoever loads it runs a command that leaves a mark."""
+    return f"cos\nsystem\n(S'touch {mark}'\ntR.".encode()
 
 
 class Counter:
@@ -143,8 +137,8 @@ def arrays(folder, count):
     for header, rest in ((huge, b"\0" * 64), ({"descr": "|O", "fortran_order": False, "shape": (1,)}, b"")):
         buffer = io.BytesIO()
         np.lib.format.write_array_header_1_0(buffer, header)
-        buffers[".npy"].append(buffer.getvalue() + (rest or pickle.dumps(Payload(mark))))
-    buffers[".npy"].append(pickle.dumps(Payload(mark)))
+        buffers[".npy"].append(buffer.getvalue() + (rest or payload(mark)))
+    buffers[".npy"].append(payload(mark))
     for suffix, originals in buffers.items():
         path = folder / f"inputs{suffix}"
 
@@ -167,8 +161,7 @@ def checkpoints(folder, count):
     newest = checkpoint.existing(run.checkpoints)[-1]
     whole = {path.name: path.read_bytes() for path in newest.iterdir()}
     names = (checkpoint.STATE, checkpoint.MANIFEST)
-    payload = pickle.dumps(Payload(mark))
-    damage = st.one_of(*(st.tuples(st.just(name), mutations(whole[name], payload)) for name in whole))
+    damage = st.one_of(*(st.tuples(st.just(name), mutations(whole[name], payload(mark))) for name in whole))
 
     @each(st.tuples(damage, st.booleans()), count)
     def _(case):

@@ -3,13 +3,13 @@ same many more times."""
 
 from __future__ import annotations
 
-import dataclasses
 import errno
-import inspect
+import importlib
 import shutil
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -171,24 +171,11 @@ def test_two_processes_do_not_share_a_run_and_a_dead_one_holds_nothing(tmp_path)
         pass
 
 
-def poisoned(problem, name):
-    """The problem with a block whose residual is not finite."""
-
-    def spoil(block):
-        def residual(**known):
-            return block.residual(**known) + jnp.nan
-
-        residual.__signature__ = inspect.signature(block.residual)
-        return dataclasses.replace(block, residual=residual)
-
-    return dataclasses.replace(
-        problem, blocks=tuple(spoil(block) if block.name == name else block for block in problem.blocks)
-    )
-
-
 @pytest.mark.parametrize("name", ["pde", "bc"])
 @pytest.mark.parametrize("method", ["pi", "stable"])
-def test_a_block_that_is_not_finite_is_named(tmp_path, name, method):
+def test_a_block_that_is_not_finite_is_named(tmp_path, monkeypatch, name, method):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "faults"))
+    poisoned = importlib.import_module("finite").poisoned
     problem, config = setup(method__name=method)
     with pytest.raises(DivergenceError, match=rf"before step 1: loss_{name} is not finite.*replay"):
         train_in(tmp_path, poisoned(problem, name), config, report=silent)
