@@ -28,6 +28,8 @@ TRAININGS = {
     "the problem's own points": {"training.points": "own"},
     "Adam instead of Muon": {"training.optimiser": "adam", "training.learning_rate": 1e-3},
     "a constant rate": {"training.schedule": "constant"},
+    "100,000 inputs instead of 1,000": {"training.functions": 100_000},
+    "a modified MLP": {"operator.kind": "modified"},
     "StablePDENet's objective": {"method.name": "stable", "training.warmup": 1_000, "training.refresh": 500},
 }
 # Of the whole recipe's training.

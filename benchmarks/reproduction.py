@@ -84,7 +84,7 @@ def ordering(summary, results):
 
 
 def headline(summary, results):
-    """Clean and attacked errors of all problems in one table, ours and the paper's."""
+    """Clean and attacked errors of all problems in one table, ours and the paper's, and the recipe robust."""
     rows = []
     for problem in problems_of(results):
         for attack, setting in SETTINGS:
@@ -92,9 +92,11 @@ def headline(summary, results):
             for method in METHODS:
                 mean = summary[Place("paper", problem, method, attack, setting, "relative_l2")]
                 cells.append(f"{spread(mean.mean, mean.std)} ({mean.paper:.3g})")
+            ours = summary.get(Place("robust", problem, "robust", attack, setting, "relative_l2"))
+            cells.append(spread(ours.mean, ours.std) if ours else "–")
             title = names.problem_title(problem) if attack == "none" else ""
             rows.append([title, "clean" if attack == "none" else f"ε = {setting}", *cells])
-    return markdown(["", "", *(names.method_title(method) for method in METHODS)], rows)
+    return markdown(["", "", *(names.method_title(method) for method in METHODS), "`--recipe robust`"], rows)
 
 
 def state(results):
