@@ -18,7 +18,7 @@ from stablepdenet.campaign import parse_seeds
 from stablepdenet.campaign.job import PACKAGES
 from stablepdenet.operators import Ansatz
 from stablepdenet.results import Result, path_of, save_result
-from stablepdenet.runs import configure
+from stablepdenet.runs import configure, resolve
 from stablepdenet.training import deployed, train_in
 
 RECIPE, BASELINE = "ablation", "pi"
@@ -29,18 +29,18 @@ TRAININGS = {
     "Adam instead of Muon": {"training.optimiser": "adam", "training.learning_rate": 1e-3},
     "a constant rate": {"training.schedule": "constant"},
     "100,000 inputs instead of 1,000": {"training.functions": 100_000},
-    "a modified MLP": {"operator.kind": "modified"},
     "StablePDENet's objective": {"method.name": "stable", "training.warmup": 1_000, "training.refresh": 500},
 }
 # Of the whole recipe's training.
-ANSWERS = {"one refinement": 1, "no refinement": 0, "three refinements": 3}
+ANSWERS = {"two refinements": 2, "one refinement": 1, "no refinement": 0}
 
 
 def trained(problem, seed, folder, variants):
     """Operators as they answer, and their configurations."""
     operators, configs = {}, {}
     for name, changes in variants.items():
-        config = configure(problem, {**recipes.trained(problem), **changes, "seed": seed})
+        _, config = resolve(problem.name, {**recipes.trained(problem), **changes, "seed": seed})
+        config = dataclasses.replace(config, recipe="robust")
         state = train_in(folder / name.replace(" ", "-").replace("'", ""), problem, config)
         configs[name], operators[name] = config, deployed(state.trained, problem, config)
         print(f"{problem.name} seed {seed}: {name}", flush=True)

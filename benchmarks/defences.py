@@ -44,7 +44,7 @@ EPS = (0.05, 0.10)
 # Inputs of the errors, and of the search for each operator's own worst case.
 TESTS, SEARCHED = 200, 20
 TIMED, TIMED_FOR = 50, 3
-REFINEMENTS = 2
+REFINEMENTS = 3
 
 
 def seconds_a_step(problem, config):
@@ -61,11 +61,12 @@ def seconds_a_step(problem, config):
     start = config.training.warmup + refresh if defends else 0
     due = program.initial()._replace(step=jnp.asarray(start))
     once, steps = [], []
+    more = min(TIMED, refresh - 1)
     for _ in range(TIMED_FOR + 1):
         after, first = run(due, start + 1)
-        _, more = run(after, min(start + 1 + TIMED, start + refresh))
         once.append(first)
-        steps.append(more / (min(start + 1 + TIMED, start + refresh) - start - 1))
+        # Where every step has its refresh, there are no others.
+        steps.append(run(after, start + 1 + more)[1] / more if more else 0.0)
     step = min(steps[1:])
     return step + (max(min(once[1:]) - step, 0.0) / refresh if defends else 0.0)
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from document import markdown
-from robust_tables import SETTINGS, ablation, defences, refined, robust
+from robust_tables import SETTINGS, ablation, costs, defences, refined, robust, short
 
 from stablepdenet.methods import METHODS
 from stablepdenet.report import gallery, names
@@ -93,7 +93,7 @@ def headline(summary, results):
                 mean = summary[Place("paper", problem, method, attack, setting, "relative_l2")]
                 cells.append(f"{spread(mean.mean, mean.std)} ({mean.paper:.3g})")
             ours = summary.get(Place("robust", problem, "robust", attack, setting, "relative_l2"))
-            cells.append(spread(ours.mean, ours.std) if ours else "–")
+            cells.append(short(ours))
             title = names.problem_title(problem) if attack == "none" else ""
             rows.append([title, "clean" if attack == "none" else f"ε = {setting}", *cells])
     return markdown(["", "", *(names.method_title(method) for method in METHODS), "`--recipe robust`"], rows)
@@ -177,6 +177,7 @@ def tables():
         "refined": refined(summary, results),
         "defences": defences(summary, results),
         "ablation": ablation(summary, results),
+        "costs": costs(),
         "losses": losses(results),
         "progress": progress(results),
         "study": study(load_results(RESULTS / "study")),

@@ -1,6 +1,8 @@
 """The tables of docs/robust.md, for `reproduction.py`."""
 
-from document import markdown
+import json
+
+from document import DOCS, markdown
 
 from stablepdenet.report import names, paper
 from stablepdenet.report.summary import Place
@@ -118,3 +120,19 @@ def ablation(summary, results):
         title = f"**{names.problem_title(problem)}** ({len(own)} seed{'s' if len(own) > 1 else ''})"
         tables.append(f"{title}\n\n{markdown(header, rows)}")
     return "\n\n".join(tables)
+
+
+def costs():
+    """Seconds to make the recipe robust, milliseconds for its answers, and a classical solver's."""
+    path, rows = DOCS / "robust.json", []
+    measured = json.loads(path.read_text(encoding="utf-8"))["results"] if path.exists() else {}
+    for problem, found in measured.items():
+        making = found["making"]
+        made = making.get("training_seconds") or making["fresh_seconds"]
+        for count, answers in found["answers"].items():
+            classical = [row for name, row in answers.items() if name.startswith("classical")]
+            fastest = min(classical, key=lambda row: row["ms"])
+            times = [row["ms"] / int(count) for row in (answers["operator, trunk kept"], answers["plain"], fastest)]
+            title = [names.problem_title(problem), f"{made:.2g}"] if count == "1" else ["", ""]
+            rows.append([*title, count, *(f"{time:.2g}" for time in times), fastest["setting"]])
+    return markdown(["", "made in, s", "inputs", "robust", "plain DeepONet", "classical", "which"], rows)

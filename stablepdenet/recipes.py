@@ -31,7 +31,7 @@ def trained(problem: Problem) -> dict[str, Any]:
     constrained = problem.ansatz is not None and (problem.ansatz.lift or problem.ansatz.envelope)
     return {
         "operator.constraints": "hard" if constrained else "soft",
-        "operator.refinements": 2,
+        "operator.refinements": 3,
         # On inputs as they are: refining answers what they are not.
         "method.name": "pi",
         "training.points": "fine",

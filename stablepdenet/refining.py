@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 from numpy import ndarray
 
 from stablepdenet.errors import ConfigError
@@ -26,20 +26,22 @@ TRIED = 8
 
 
 class Part(NamedTuple):
-    """A block of the problem as the steps see it: the basis there, the basis along the directions, and the test
-    functions, or None where there are fewer points than functions."""
+    """A block of the problem as the steps see it: the functions whose coefficients are free there, those of the lift,
+    the free ones along the directions, and the test functions, or None where there are fewer points than functions."""
 
-    basis: Fields
+    own: Fields
+    lift: Fields
     turned: Fields
     tests: Float[Array, "tests n"] | None
 
 
 class RefinedOperator(AbstractBasisOperator):
     """An operator whose coefficients take `steps` Gauss-Newton steps on the physics residual, in the space of its own
-    basis, from where it would have stood:
+    basis, from where it would have stood, or from 0 where r is smaller there:
 
         c <- c - W (J W)^+ r(c, a),   r = (sqrt(w_q / N_q) P_q F_q(sum_j c_j phi_j, a))_q,   J = dr/dc.
 
+    So an attack cannot send the steps astray from a start that is worse than none.
     P_q is the projection onto the functions phi themselves: what no combination of them can follow, as a rough input
     leaves it, is not fitted. W spans the directions that are not rounding, scaled so that J W is near orthonormal.
     It is an operator like any other: attacks and audits go through the steps.
@@ -60,19 +62,25 @@ class RefinedOperator(AbstractBasisOperator):
 
     def coefficients(self, a: Float[Array, "batch m"]) -> Float[Array, "batch k"]:
         c = self.operator.coefficients(a)
+        free = len(self.directions)
         # One input at a time: the Jacobian of each is as large as the basis on all points.
-        steps = jax.lax.map(lambda pair: self._step(*pair), (c, a))
-        return c.at[:, : len(self.directions)].add(-steps @ self.directions.T)
+        kept, steps = jax.lax.map(lambda pair: self._steps(*pair), (c, a))
+        own = jnp.where(kept[:, None], c[:, :free], 0.0) - steps @ self.directions.T
+        return jnp.concatenate([own, c[:, free:]], axis=1)
 
-    def _step(self, c: Float[Array, " k"], a: Float[Array, " m"]) -> Float[Array, " rank"]:
-        """All the steps in the directions' coordinates."""
-        fields = _fields(self.parts, c)
+    def _steps(self, c: Float[Array, " k"], a: Float[Array, " m"]) -> tuple[Bool[Array, ""], Float[Array, " rank"]]:
+        """Whether the operator's own coefficients are where to start, and all steps in the directions' coordinates."""
+
+        def residual_of(fields: list[Fields]) -> Float[Array, " rows"]:
+            return projected_residual(self.problem, self.parts, fields, a)
+
+        nothing, fields = _fields(self.parts, c)
+        kept = jnp.sum(residual_of(fields) ** 2) < jnp.sum(residual_of(nothing) ** 2)
+        fields = jax.tree.map(lambda ours, none: jnp.where(kept, ours, none), fields, nothing)
         turned = [part.turned for part in self.parts]
         total = jnp.zeros(self.directions.shape[1])
         for _ in range(self.steps):
-            residual, along = jax.linearize(
-                lambda fields: projected_residual(self.problem, self.parts, fields, a), fields
-            )
+            residual, along = jax.linearize(residual_of, fields)
             columns = jax.vmap(along)(jax.tree.map(lambda entry: entry[:, None], turned))
             gram = columns @ columns.T
             # W makes the Gram matrix near the identity; the ridge is for inputs far from the state it was made at.
@@ -80,14 +88,14 @@ class RefinedOperator(AbstractBasisOperator):
             step = jax.scipy.linalg.solve(gram + ridge, columns @ residual, assume_a="pos")
             fields = jax.tree.map(lambda field, entry, step=step: field - step[None] @ entry, fields, turned)
             total = total + step
-        return total
+        return kept, total
 
 
 def refine(operator: AbstractOperator, problem: Problem, *, steps: int = 1) -> RefinedOperator:
     """The operator with `steps` Gauss-Newton steps after it; one is enough for a linear problem."""
     if not isinstance(operator, AbstractBasisOperator):
         raise ConfigError(f"{type(operator).__name__} has no basis to refine in: it must be a DeepONet, or solved.")
-    problem = dataclasses.replace(problem, blocks=problem.fine or problem.blocks)
+    problem = dataclasses.replace(problem, blocks=problem.fine or problem.blocks, fine=())
     size = problem.input.size
     a = problem.sample(TRIED, key=jax.random.key(0))
     c = operator.coefficients(a)
@@ -95,10 +103,13 @@ def refine(operator: AbstractOperator, problem: Problem, *, steps: int = 1) -> R
     problem = _open(operator, problem, free)
     bases = [operator.features(query) for query in block_queries(problem)]
     tests = [_tests(operator, block.points, free) for block in problem.blocks]
-    plain = [Part(basis, {}, test) for basis, test in zip(bases, tests, strict=True)]
+    plain = [
+        Part(jax.tree.map(lambda e: e[:free], basis), jax.tree.map(lambda e: e[free:], basis), {}, test)
+        for basis, test in zip(bases, tests, strict=True)
+    ]
 
     def residual(own: Float[Array, " free"], c: Float[Array, " k"], a: Float[Array, " m"]) -> Float[Array, " rows"]:
-        return projected_residual(problem, plain, _fields(plain, jnp.concatenate([own, c[free:]])), a)
+        return projected_residual(problem, plain, _fields(plain, jnp.concatenate([own, c[free:]]))[1], a)
 
     slope = jax.jit(jax.jacfwd(residual))
     stacked = np.concatenate([np.asarray(slope(row[:free], row, of), np.float64) for row, of in zip(c, a, strict=True)])
@@ -108,7 +119,7 @@ def refine(operator: AbstractOperator, problem: Problem, *, steps: int = 1) -> R
     rank = max(1, int(np.sum(values > CUT * values[0])))
     directions = (right[:rank] / values[:rank, None]).T
     turn = jnp.asarray(directions.T, jnp.float32)
-    parts = [part._replace(turned=jax.tree.map(lambda entry: turn @ entry[:free], part.basis)) for part in plain]
+    parts = [part._replace(turned=jax.tree.map(lambda entry: turn @ entry, part.own)) for part in plain]
     return RefinedOperator(operator, turn.T, parts, problem, steps)
 
 
@@ -147,8 +158,14 @@ def projected_residual(
     return jnp.concatenate(rows)
 
 
-def _fields(parts: list[Part], c: Float[Array, " k"]) -> list[Fields]:
-    return [{word: c[None] @ entry for word, entry in part.basis.items()} for part in parts]
+def _fields(parts: list[Part], c: Float[Array, " k"]) -> tuple[list[Fields], list[Fields]]:
+    """Those of the lift alone, and of all coefficients."""
+    nothing, fields = [], []
+    for part in parts:
+        free = len(next(iter(part.own.values())))
+        nothing.append({word: c[None, free:] @ entry for word, entry in part.lift.items()})
+        fields.append({word: nothing[-1][word] + c[None, :free] @ entry for word, entry in part.own.items()})
+    return nothing, fields
 
 
 def _tests(

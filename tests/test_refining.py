@@ -11,7 +11,7 @@ import pytest
 
 from stablepdenet import Block, audit, load_model, make_problem, points, refine
 from stablepdenet.errors import ConfigError
-from stablepdenet.operators import ConstrainedOperator, DeepONet, ModifiedDeepONet
+from stablepdenet.operators import AbstractBasisOperator, ConstrainedOperator, DeepONet, ModifiedDeepONet
 from stablepdenet.physics import physics_loss, residual_map
 from stablepdenet.refining import projected_residual
 
@@ -48,7 +48,7 @@ def test_one_step_is_the_least_squares_solution_of_a_linear_problem(poisson):
     parts = refined.parts
 
     def loss(c, row):
-        fields = [{word: c[None] @ entry for word, entry in part.basis.items()} for part in parts]
+        fields = [{word: c[None] @ entry for word, entry in part.own.items()} for part in parts]
         return jnp.sum(projected_residual(refined.problem, parts, fields, row) ** 2)
 
     def losses(c):
@@ -83,6 +83,28 @@ def test_the_input_itself_is_left_as_it_is():
     assert np.allclose(refined(a, start), a, atol=1e-5)
     assert error(refined, problem, a) < 0.5 * error(plain, problem, a)
     assert [block.name for block in refined.problem.blocks] == ["pde"], "the others hold by construction"
+
+
+class Louder(AbstractBasisOperator):
+    """An operator that answers with a multiple of another's coefficients."""
+
+    operator: AbstractBasisOperator
+    factor: float
+
+    def coefficients(self, a):
+        return self.factor * self.operator.coefficients(a)
+
+    def basis(self, points):
+        return self.operator.basis(points)
+
+
+def test_a_start_that_is_worse_than_none_is_not_taken():
+    problem, plain = make_problem("burgers", {"interior": 300, "sides": 10}), load_model("burgers", "pi")
+    a = problem.sample(3, key=jax.random.key(2))
+    found = [error(refine(Louder(plain, factor), problem, steps=2), problem, a) for factor in (1.0, 0.0, 30.0)]
+    assert error(Louder(plain, 30.0), problem, a) > 10
+    assert found[0] < found[1] < 1
+    assert abs(found[2] - found[1]) < 0.1 * found[1]
 
 
 def test_an_operator_without_a_basis_is_refused():

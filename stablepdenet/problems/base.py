@@ -131,7 +131,9 @@ class Problem:
             raise ConfigError(f"Problem '{self.name}': fronts are followed in (x, t), so there must be two axes.")
         if self.embedding not in EMBEDDINGS:
             raise ConfigError(f"Problem '{self.name}': embedding must be one of {', '.join(EMBEDDINGS)}.")
-        for block in self.blocks:
+        if self.fine and sorted(block.name for block in self.fine) != sorted(names):
+            raise ConfigError(f"Problem '{self.name}': fine must have the blocks {', '.join(names)}, each once.")
+        for block in (*self.blocks, *self.fine):
             block.wanted(self.coordinates)
             if not block.weight > 0:
                 raise ConfigError(f"Block '{block.name}' has weight {block.weight}: weights must be positive.")
