@@ -45,7 +45,8 @@ def block_queries(problem: Problem) -> list[Query]:
 
 
 def block_residuals(problem: Problem) -> Callable[[list[Fields], Float[Array, "batch m"]], Residuals]:
-    """(u's derivatives as `block_queries` asks for them, a) -> {q: F_q(u, a)} (eq:residual-blocks)."""
+    """(u's derivatives as `block_queries` asks for them, a) -> {q: F_q(u, a)} (eq:residual-blocks); one row of inputs
+    may stand for all rows of solutions."""
     wanted = [block.wanted(problem.coordinates) for block in problem.blocks]
     linear = [block.linear_part(problem.coordinates) for block in problem.blocks]
     values = {
@@ -54,20 +55,21 @@ def block_residuals(problem: Problem) -> Callable[[list[Fields], Float[Array, "b
         if "a" in block.parameters
     }
 
-    def residuals(solution: list[Fields], a: Float[Array, "batch m"]) -> Residuals:
+    def residuals(solution: list[Fields], a: Float[Array, "inputs m"]) -> Residuals:
         result = {}
         for block, names, known, fields in zip(problem.blocks, wanted, linear, solution, strict=True):
+            rows = len(next(iter(fields.values()), a))
             # F(u, a) = (its linear part) + F(0 in place of that part's terms, a).
             arguments: dict[str, Any] = {
                 name: jnp.zeros_like(fields[SUM]) if name in known else fields[word] for name, word in names.items()
             }
             for parameter in block.parameters:
                 if parameter == "a":
-                    arguments["a"] = a @ values[block.name]
+                    arguments["a"] = jnp.broadcast_to(a @ values[block.name], (rows, len(block.points)))
                 elif parameter in problem.coordinates:
                     column = problem.coordinates.index(parameter)
                     arguments[parameter] = block.points[:, column]
-            rest = _checked(block, block.residual(**arguments), len(a))
+            rest = _checked(block, block.residual(**arguments), rows)
             result[block.name] = fields[SUM] + rest if known else rest
         return result
 

@@ -61,3 +61,11 @@ def test_the_zoo_has_every_model_of_the_paper_and_each_solves_its_problem(name):
     for method in METHODS:
         found = load_model(name, method)(a, jnp.asarray(problem.grid))
         assert np.linalg.norm(found - u) / np.linalg.norm(u) < 0.3, method
+
+
+@pytest.mark.parametrize("name, bound", [("burgers", 0.01), ("poisson", 1e-6)])
+def test_the_zoo_has_what_we_recommend(name, bound):
+    problem, operator = make_problem(name), load_model(name, "robust")
+    a = problem.sample(5, key=jax.random.key(12))
+    u = problem.reference(np.asarray(a))
+    assert np.linalg.norm(operator(a, jnp.asarray(problem.grid)) - u) / np.linalg.norm(u) < bound
