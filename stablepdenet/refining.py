@@ -118,7 +118,8 @@ def refine(operator: AbstractOperator, problem: Problem, *, steps: int = 1) -> R
     if not np.all(np.isfinite(stacked)):
         raise ConfigError(f"Problem '{problem.name}' has residuals that are not finite at its own inputs.")
     _, values, right = np.linalg.svd(stacked / np.sqrt(TRIED), full_matrices=False)
-    rank = max(1, int(np.sum(values > CUT * values[0])))
+    # With more unknowns than equations, some would follow rounding.
+    rank = min(len(stacked) // TRIED, max(1, int(np.sum(values > CUT * values[0]))))
     directions = (right[:rank] / values[:rank, None]).T
     turn = jnp.asarray(directions.T, jnp.float32)
     parts = [part._replace(turned=jax.tree.map(lambda entry: turn @ entry, part.own)) for part in plain]

@@ -83,6 +83,7 @@ def test_the_input_itself_is_left_as_it_is():
     assert np.allclose(refined(a, start), a, atol=1e-5)
     assert error(refined, problem, a) < 0.5 * error(plain, problem, a)
     assert [block.name for block in refined.problem.blocks] == ["pde"], "the others hold by construction"
+    assert refined.directions.shape[1] <= len(refined.parts[0].tests), "no more unknowns than equations"
 
 
 class Louder(AbstractBasisOperator):
