@@ -133,6 +133,6 @@ def costs():
             classical = [row for name, row in answers.items() if name.startswith("classical")]
             fastest = min(classical, key=lambda row: row["ms"])
             times = [row["ms"] / int(count) for row in (answers["operator, trunk kept"], answers["plain"], fastest)]
-            title = [names.problem_title(problem), f"{made:.2g}"] if count == "1" else ["", ""]
+            title = [names.problem_title(problem), f"{made:.1f}"] if count == "1" else ["", ""]
             rows.append([*title, count, *(f"{time:.2g}" for time in times), fastest["setting"]])
     return markdown(["", "made in, s", "inputs", "robust", "plain DeepONet", "classical", "which"], rows)
