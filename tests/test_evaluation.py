@@ -41,6 +41,15 @@ def test_the_error_is_pooled():
     assert np.isclose(relative_l2(prediction, reference), np.sqrt(2 / 101))
 
 
+def test_an_operator_asked_again_answers_as_at_first():
+    problem, case = modal_case()
+    measurer, exact, wrong = Measurer(problem), Modal(0 * ERRORS), Modal(ERRORS)
+    first = [measurer.solve(operator, case.inputs) for operator in (exact, wrong)]
+    again = [measurer.solve(operator, case.inputs) for operator in (exact, exact, wrong)]
+    assert np.array_equal(again, [first[0], first[0], first[1]])
+    assert relative_l2(first[0], problem.reference(case.inputs)) < 1e-5 < 0.01 < relative_l2(first[1], first[0])
+
+
 def test_every_metric_of_a_diagonal_error_is_known():
     # u = sum_n (1 + e_n) c_n phi_n / s_n against S = sum_n c_n phi_n / s_n with s_n = (n pi)^2 - kappa^2: by Parseval
     # all norms are norms of coefficients; means over the 257 grid points, both ends included, carry a factor 256/257.

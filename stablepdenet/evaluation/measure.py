@@ -48,7 +48,11 @@ class Measurer:
     def __init__(self, problem: Problem):
         self.problem = problem
         points = jnp.asarray(problem.grid)
-        self._solve = eqx.filter_jit(lambda operator, a: operator(a, points))
+        # The functions of the operator asked last, on the grid: asked again, only its coefficients are new.
+        self._last: tuple[AbstractOperator, Float[Array, "n k"]] | None = None
+        self._tabulate = eqx.filter_jit(lambda operator: operator.basis(points))
+        self._combine = eqx.filter_jit(lambda operator, basis, a: operator.coefficients(a) @ basis.T)
+        self._call = eqx.filter_jit(lambda operator, a: operator(a, points))
 
         def residual_change(
             operator: AbstractOperator, a: Float[Array, "batch m"], base: Float[Array, "batch m"]
@@ -63,6 +67,13 @@ class Measurer:
         """The operator's solutions on the evaluation grid, in float64."""
         parts = chunks(a, at_once(self.problem, operator))
         return np.concatenate([np.asarray(self._solve(operator, part)[:rows], np.float64) for part, rows in parts])
+
+    def _solve(self, operator: AbstractOperator, a: Float[Array, "batch m"]) -> Float[Array, "batch n"]:
+        if not isinstance(operator, AbstractBasisOperator):
+            return self._call(operator, a)
+        if self._last is None or self._last[0] is not operator:
+            self._last = (operator, self._tabulate(operator))
+        return self._combine(operator, self._last[1], a)
 
     def measure(
         self,
