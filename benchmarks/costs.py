@@ -21,7 +21,7 @@ pin()
 import jax
 import jax.numpy as jnp
 import numpy as np
-from defences import seconds_a_step
+from defences import stopwatch
 from serving import KEPT, SCHEMES, Contender, cheapest, formula, measure
 
 from stablepdenet import load_model, make_problem, solve
@@ -33,7 +33,7 @@ from stablepdenet.runs import configure
 from stablepdenet.training import SOLVED
 
 PROBLEMS = ("heat", "poisson", "burgers", "helmholtz-3.5pi", "helmholtz-3pi+0.5", "helmholtz-3pi+0.1")
-COUNTS, CHECKED, TURNS = (1, 100), 100, 3
+COUNTS, CHECKED, TURNS = (1, 100), 100, 5
 FRESH = """
 import sys, time
 from stablepdenet import make_problem, solve
@@ -54,7 +54,8 @@ def making(problem):
         found = subprocess.run(command, check=True, capture_output=True, text=True, env=FORGETFUL)
         return {"fresh_seconds": float(found.stdout), "again_seconds": seconds(lambda: solve(problem).matrix)}
     paper = configure(problem, {"method.name": "stable"})
-    turns = [[each.training.steps * seconds_a_step(problem, each) for each in (config, paper)] for _ in range(TURNS)]
+    watches = [(each.training.steps, stopwatch(problem, each)) for each in (config, paper)]
+    turns = [[steps * watch() for steps, watch in watches] for _ in range(TURNS)]
     ours, theirs = np.median(turns, axis=0)
     ratio = float(np.median([mine / its for mine, its in turns]))
     return {"training_seconds": float(ours), "paper_training_seconds": float(theirs), "ratio": ratio}

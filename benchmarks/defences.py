@@ -43,12 +43,12 @@ VALIDATIONS = 10
 EPS = (0.05, 0.10)
 # Inputs of the errors, and of the search for each operator's own worst case.
 TESTS, SEARCHED = 200, 20
-TIMED, TIMED_FOR = 50, 3
+TIMED, TURNS = 50, 5
 REFINEMENTS = 3
 
 
-def seconds_a_step(problem, config):
-    """Of a defence, its share of the refreshes included; the shortest of a few runs."""
+def stopwatch(problem, config):
+    """A function that takes some steps of a defence and says what one takes, its share of the refreshes included."""
     program = Program(problem, config)
     refresh, defends = config.training.refresh, program.method.attacks
 
@@ -60,15 +60,23 @@ def seconds_a_step(problem, config):
     # Where a refresh is due it comes with the step after it; the first of all, with the calibration, is not typical.
     start = config.training.warmup + refresh if defends else 0
     due = program.initial()._replace(step=jnp.asarray(start))
-    once, steps = [], []
     more = min(TIMED, refresh - 1)
-    for _ in range(TIMED_FOR + 1):
+
+    def turn():
         after, first = run(due, start + 1)
-        once.append(first)
         # Where every step has its refresh, there are no others.
-        steps.append(run(after, start + 1 + more)[1] / more if more else 0.0)
-    step = min(steps[1:])
-    return step + (max(min(once[1:]) - step, 0.0) / refresh if defends else 0.0)
+        step = run(after, start + 1 + more)[1] / more if more else 0.0
+        return step + (max(first - step, 0.0) / refresh if defends else 0.0)
+
+    turn()  # compiles
+    return turn
+
+
+def seconds_a_step(problem, configs):
+    """Of each defence the shortest of a few turns, in which all take part: a machine's slow minutes are everybody's."""
+    watches = {name: stopwatch(problem, config) for name, config in configs.items()}
+    turns = [{name: watch() for name, watch in watches.items()} for _ in range(TURNS)]
+    return {name: min(turn[name] for turn in turns) for name in configs}
 
 
 def schedules(problem, seed, out):
@@ -83,13 +91,13 @@ def schedules(problem, seed, out):
         for name in MENU
     }
     configs = {name: configure(problem, changes) for name, changes in menu.items()}
-    cost = {name: seconds_a_step(problem, config) for name, config in configs.items()}
+    cost = seconds_a_step(problem, configs)
     warm, steps = COMMON["training.warmup"], COMMON["training.steps"]
     budget = (steps - warm) * cost["stable"]
     planned = {}
     for name, changes in menu.items():
         # The warm-up is everybody's, and so is the number of times that what is best is asked.
-        count = warm + int(budget / cost[name])
+        count = warm + round(budget / cost[name])
         own = {"training.steps": count, "training.validate_every": count // VALIDATIONS}
         planned[name] = configure(problem, {**changes, **own})
     write_json(path, {name: config.as_dict() for name, config in planned.items()})

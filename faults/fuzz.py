@@ -1,12 +1,14 @@
 """Made-up and damaged input for the four readers: settings, arrays, checkpoints, the command line.
 
 Each case must end in a result or in one of the library's own errors: no traceback, no hang, nothing executed, no file
-written over.
+written over that was not named for it, and within GROWTH bytes of memory more than before.
 """
 
 import contextlib
 import hashlib
 import io
+import json
+import resource
 import signal
 import sys
 import warnings
@@ -21,9 +23,10 @@ from stablepdenet import cli, runs
 from stablepdenet.config import Config, override, parse_settings, read_toml
 from stablepdenet.errors import ConfigError, UserError
 from stablepdenet.reading import read_inputs
+from stablepdenet.results import Result, save_result
 from stablepdenet.training import Program, Run, checkpoint, train_in
 
-SECONDS = 20
+SECONDS, GROWTH = 20, 4 << 30
 SIZE = 4
 TOML = (
     b'seed = 3\n[training]\nsteps = 20\ncache = "batch"\n[attack]\neps = 0.1\nrandom_start = true\n[problem]\nx = 1\n'
@@ -152,18 +155,29 @@ def arrays(folder, count):
     return counter
 
 
+def retyped(data, dtype):
+    """A safetensors file whose first tensor of float32 says it is of another type, of half the size."""
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    entry = next(e for e in header.values() if e.get("dtype") == "F32" and e["shape"])
+    entry |= {"dtype": dtype, "shape": [2 * entry["shape"][0], *entry["shape"][1:]]}
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data[8 + length :]
+
+
 def checkpoints(folder, count):
-    """With sums that do not fit, and with sums made to fit, so that damage gets further."""
+    """With sums that do not fit, and with sums made to fit, so that damage gets further; and a run's settings."""
     counter, mark = Counter(), folder / "executed"
     problem, config = tiny(**{"operator.width": 2, "training.steps": 10, "training.warmup": 10, "method.name": "pi"})
     train_in(folder / "run", problem, config)
-    run, template = Run.open(folder / "run"), Program(problem, config).initial()
+    run, template = Run.open(folder / "run"), Program(problem, config).shapes()
     newest = checkpoint.existing(run.checkpoints)[-1]
     whole = {path.name: path.read_bytes() for path in newest.iterdir()}
     names = (checkpoint.STATE, checkpoint.MANIFEST)
-    damage = st.one_of(*(st.tuples(st.just(name), mutations(whole[name], payload(mark))) for name in whole))
+    others = {checkpoint.STATE: (retyped(whole[checkpoint.STATE], "BF16"), retyped(whole[checkpoint.STATE], "F16"))}
+    damage = st.one_of(*(st.tuples(st.just(n), mutations(whole[n], payload(mark), *others.get(n, ()))) for n in whole))
 
-    @each(st.tuples(damage, st.booleans()), count)
+    @each(st.tuples(damage, st.booleans()), count * 9 // 10)
     def _(case):
         (name, data), fitting = case
         files = {**whole, name: data}
@@ -173,6 +187,15 @@ def checkpoints(folder, count):
         for each_name, content in files.items():
             (newest / each_name).write_bytes(content)
         counter.check(lambda: checkpoint.load(newest, template, run.stored), (name, data[:100], fitting))
+
+    for name, content in whole.items():
+        (newest / name).write_bytes(content)
+    settings_file = folder / "run" / "config.json"
+
+    @each(mutations(settings_file.read_bytes()), count - count * 9 // 10)
+    def _(data):
+        settings_file.write_bytes(data)
+        counter.check(lambda: runs.load_operator(folder / "run"), data[:100])
 
     counter.executed = mark.exists()
     return counter
@@ -184,12 +207,16 @@ def command_line(folder, count):
     problem, config = tiny(**{"operator.width": 2, "training.steps": 10, "training.warmup": 5})
     train_in(folder / "good", problem, config)
     np.save(precious, np.ones(3))
-    kept = precious.read_bytes()
+    np.save(folder / "inputs.npy", np.ones((2, problem.input.size)))
+    (folder / "settings.toml").write_bytes(TOML)
+    rows = [{"method": "pi", "setting": "clean", "attack": "none", "metric": "relative_l2", "value": 0.1}]
+    save_result(folder / "results", Result("paper", "poisson", 0, rows, {}, {}, {}, {}, []))
     (folder / "bad").mkdir()
     (folder / "bad" / "config.json").write_text('{"problem": {"name": "poisson"}, "training": 3}')
     np.save(folder / "nan.npy", np.full((2, 100), np.nan))
-    places = [str(folder / name) for name in ("good", "bad", "nowhere", "nan.npy", "precious.npy")]
-    commands = st.sampled_from(["train", "predict", "evaluate", "report", "resume", "replay", "list", "-h", "tarin"])
+    there = ("good", "bad", "nowhere", "nan.npy", "precious.npy", "inputs.npy", "settings.toml", "results")
+    places = [str(folder / name) for name in there]
+    commands = st.sampled_from(["train", "predict", "evaluate", "report", "resume", "replay", "audit", "list", "tarin"])
     problems = st.sampled_from(["poisson", "heat", "wave", "burgers", "all", "3"])
     number = st.integers(-3, 1 << 70).map(str) | st.floats().map(str)
     anything = st.one_of(st.sampled_from(places), problems, number, st.text(max_size=12))
@@ -201,8 +228,16 @@ def command_line(folder, count):
         st.tuples(st.just("--output"), st.just(str(precious))),
         st.tuples(st.sampled_from(["--json", "--resume", "--deterministicc", "--", ""])),
     )
-    line = st.tuples(commands, st.lists(anything, max_size=2), st.lists(option, max_size=3))
-    changed = []
+    drawn = st.tuples(commands, st.lists(anything, max_size=2), st.lists(option, max_size=3))
+    # Whole commands that write where something lies, beside one that is drawn.
+    writing = st.sampled_from(
+        [
+            ["predict", places[0], "--input", places[5], "--output", str(precious)],
+            ["report", places[7], "--format", "md", "-o", str(precious)],
+        ]
+    )
+    line = st.one_of(drawn, drawn, drawn, st.tuples(writing, st.just([]), st.lists(option, max_size=2)))
+    changed, kept = [], files_in(folder)
 
     def call(words):
         out, err = io.StringIO(), io.StringIO()
@@ -215,9 +250,12 @@ def command_line(folder, count):
                 raise RuntimeError(f"exit code {stop.code!r}") from None
             if stop.code > 1 and not err.getvalue().startswith("stablepdenet: "):
                 raise RuntimeError(f"no sentence: {err.getvalue()!r}") from None
-            if precious.read_bytes() != kept:
-                precious.write_bytes(kept)
-                changed.append(words) if stop.code else None
+            now = files_in(folder)
+            touched = {path for path, data in kept.items() if now.get(path) != data}
+            # What succeeded may write where it was told to, and nowhere else.
+            changed.extend(touched if stop.code else touched - {Path(word) for word in words})
+            for path in touched:
+                path.write_bytes(kept[path])
             if stop.code:
                 raise UserError(err.getvalue()) from None
         finally:
@@ -233,13 +271,22 @@ def command_line(folder, count):
         @each(line, count)
         def _(case):
             command, words, options = case
-            words = [command, *words, *(word for option in options for word in option)]
+            words = [
+                *([command] if isinstance(command, str) else command),
+                *words,
+                *(word for option in options for word in option),
+            ]
             counter.check(lambda: call(words), words)
 
     finally:
         runs.start, warnings.showwarning = begin, show
     counter.written_over = len(changed)
     return counter
+
+
+def files_in(folder):
+    """What lies in a folder, but for locks."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "lock"}
 
 
 READERS = {"settings": toml, "arrays": arrays, "checkpoints": checkpoints, "command_line": command_line}
@@ -249,7 +296,10 @@ def run(cases, folder):
     """As many cases as asked for, over the four readers."""
     previous = signal.signal(signal.SIGALRM, watched)
     counts = {"cases": 0, "tracebacks": 0, "hangs": 0, "executed_payloads": 0, "files_written_over": 0}
+    limits = resource.getrlimit(resource.RLIMIT_AS)
     try:
+        # What asks for more ends in a MemoryError, which counts as a traceback.
+        resource.setrlimit(resource.RLIMIT_AS, (in_use() + GROWTH, limits[1]))
         for name, reader in READERS.items():
             own = Path(folder) / name
             own.mkdir(parents=True)
@@ -263,5 +313,11 @@ def run(cases, folder):
             for example in counter.examples[:10]:
                 print(f"  {name}: {example}", flush=True)
     finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
         signal.signal(signal.SIGALRM, previous)
     return counts
+
+
+def in_use():
+    """Bytes of this process's address space."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

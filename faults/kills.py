@@ -68,6 +68,8 @@ def cut(folder, rng, longest=AT_MOST):
         ready, _, _ = select.select([reading], [], [], wait)
         if not ready:
             os.kill(child, signal.SIGKILL)
+            if moment is None:
+                raise SystemExit(f"A training in {folder} hangs.")
             break
         data = os.read(reading, 4096)
         if not data:
@@ -111,7 +113,7 @@ def run(kills, folder, longest=AT_MOST, seed=0):
     counts = dict.fromkeys(("kills", "inside_a_save", "trainings", "unreadable", "lost_more", "other_bytes"), 0)
     while counts["kills"] < kills:
         own = folder / f"run-{counts['trainings']}"
-        killed = True
+        killed, reached = True, 0
         while killed:
             told, killed = cut(own, rng, longest)
             if not killed:
@@ -121,7 +123,9 @@ def run(kills, folder, longest=AT_MOST, seed=0):
             steps = [int(word) for word in told.replace(SAVING, b" ").replace(SAVED, b" ").split()]
             step, damaged = newest(own)
             counts["unreadable"] += damaged
-            counts["lost_more"] += bool(steps) and steps[-1] - step > INTERVAL
+            # Over all lives: one that begins at an earlier state than the last one left has lost something too.
+            reached = max(reached, *steps, step)
+            counts["lost_more"] += reached - step > INTERVAL
         last = checkpoint.existing(own / "checkpoints")[-1]
         same = {path.name: path.read_bytes() for path in last.iterdir()} == wanted and log_of(own) == log_of(whole)
         counts["other_bytes"] += not same

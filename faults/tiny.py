@@ -2,8 +2,7 @@
 
 import json
 
-from stablepdenet.problems import make_problem
-from stablepdenet.runs import configure
+from stablepdenet.runs import resolve
 
 INTERVAL = 5
 SETTINGS = {
@@ -25,8 +24,7 @@ SETTINGS = {
 
 def tiny(name="poisson", **changes):
     """A problem on few points, and its configuration."""
-    problem = make_problem(name, {"interior": 10})
-    return problem, configure(problem, {**SETTINGS, **changes})
+    return resolve(name, {"problem.interior": 10, **SETTINGS, **changes})
 
 
 def told(counts):

@@ -206,11 +206,11 @@ def check(owner: type, name: str, value: Any, key: str) -> Any:
     spec = next(f for f in dataclasses.fields(owner) if f.name == name)
     if "options" in spec.metadata:
         if value not in spec.metadata["options"]:
-            raise ConfigError(f"{key} = {_shown(value)} must be one of {', '.join(spec.metadata['options'])}.")
+            raise ConfigError(f"{key} = {shown(value)} must be one of {', '.join(spec.metadata['options'])}.")
         return value
     if spec.type == "bool":
         if not isinstance(value, bool):
-            raise ConfigError(f"{key} = {_shown(value)} must be true or false.")
+            raise ConfigError(f"{key} = {shown(value)} must be true or false.")
         return value
     whole = spec.type == "int"
     low, high, exclusive = (spec.metadata[k] for k in ("low", "high", "exclusive"))
@@ -220,11 +220,11 @@ def check(owner: type, name: str, value: Any, key: str) -> Any:
     if not good or (whole and value != int(value)):
         lower = f"{'above' if exclusive else 'of at least'} {low:g}"
         upper = "" if high == math.inf else f" and {'below' if exclusive else 'at most'} {high}"
-        raise ConfigError(f"{key} = {_shown(value)} must be a {'whole' if whole else 'finite'} number {lower}{upper}.")
+        raise ConfigError(f"{key} = {shown(value)} must be a {'whole' if whole else 'finite'} number {lower}{upper}.")
     return int(value) if whole else float(value)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """A value in a sentence: not all of a long one, and Python refuses to print a very long number at all."""
     try:
         text = repr(value)

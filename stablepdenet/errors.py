@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 
 
 class UserError(Exception):
@@ -55,6 +56,6 @@ class Interrupted(UserError):
     """A training that was asked to stop and left a resumable run."""
 
     def __init__(self, signal_number: int, folder: Path):
-        super().__init__(f"Stopped; continue with: stablepdenet resume {folder}")
+        super().__init__(f"Stopped; continue with: stablepdenet resume {quote(str(folder))}")
         self.signal_number = signal_number
         self.exit_code = 128 + signal_number

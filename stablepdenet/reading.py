@@ -28,7 +28,9 @@ def read_inputs(path: Path, size: int) -> Float[ndarray, "batch size"]:
             with warnings.catch_warnings():
                 # An empty file is reported below, in one sentence.
                 warnings.simplefilter("ignore", UserWarning)
-                array = np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig")
+                # Opened here, as NumPy would also take a compressed file of another name; no line is left out.
+                with path.open(encoding="utf-8-sig") as file:
+                    array = np.loadtxt(file, delimiter=",", ndmin=2, comments=None)
     except OSError as error:
         raise InputError(f"Cannot read '{path}': {error.strerror or 'no array in it'}.") from None
     except Exception:  # a foreign header may fail in any way

@@ -41,7 +41,8 @@ class RefinedOperator(AbstractBasisOperator):
 
         c <- c - W (J W)^+ r(c, a),   r = (sqrt(w_q / N_q) P_q F_q(sum_j c_j phi_j, a))_q,   J = dr/dc.
 
-    So an attack cannot send the steps astray from a start that is worse than none.
+    So an attack cannot send the steps astray from a start that is worse than none; and steps after which r is larger
+    are not taken.
     P_q is the projection onto the functions phi themselves: what no combination of them can follow, as a rough input
     leaves it, is not fitted. W spans the directions that are not rounding, scaled so that J W is near orthonormal.
     It is an operator like any other: attacks and audits go through the steps.
@@ -74,12 +75,16 @@ class RefinedOperator(AbstractBasisOperator):
         def residual_of(fields: list[Fields]) -> Float[Array, "batch rows"]:
             return projected_residual(self.problem, self.parts, fields, a)
 
+        def size(fields: list[Fields]) -> Float[Array, ""]:
+            return jnp.sum(residual_of(fields) ** 2)
+
         nothing, fields = _fields(self.parts, c)
-        kept = jnp.sum(residual_of(fields) ** 2) < jnp.sum(residual_of(nothing) ** 2)
+        # Also where the residual of 0 is not a number.
+        kept = ~(size(fields) >= size(nothing))
         fields = jax.tree.map(lambda ours, none: jnp.where(kept, ours, none), fields, nothing)
         turned = [part.turned for part in self.parts]
         rank = self.directions.shape[1]
-        total = jnp.zeros(rank)
+        total, start = jnp.zeros(rank), size(fields)
         for _ in range(self.steps):
             # All columns as one batch: a vmap of the derivative has a dimension of one that slows its gradients.
             many = jax.tree.map(lambda field: jnp.broadcast_to(field, (rank, *field.shape[1:])), fields)
@@ -90,7 +95,8 @@ class RefinedOperator(AbstractBasisOperator):
             step = jax.scipy.linalg.solve(gram + ridge, columns @ residual_of(fields)[0], assume_a="pos")
             fields = jax.tree.map(lambda field, entry, step=step: field - step[None] @ entry, fields, turned)
             total = total + step
-        return kept, total
+        # Steps that did not help are not taken.
+        return kept, jnp.where(size(fields) < start, total, 0.0)
 
 
 def refine(operator: AbstractOperator, problem: Problem, *, steps: int = 1) -> RefinedOperator:
@@ -128,19 +134,31 @@ def refine(operator: AbstractOperator, problem: Problem, *, steps: int = 1) -> R
 
 def _open(operator: AbstractBasisOperator, problem: Problem, free: int) -> Problem:
     """The problem without the blocks that the operator satisfies by its construction: those whose residual a change of
-    coefficients leaves as it is, but for rounding of the fields that it is made of."""
+    coefficients leaves as it is, but for what rounding of the fields that it is made of can do to it."""
     a = problem.sample(1, key=jax.random.key(0))
     c = operator.coefficients(a)
-    moved = c.at[:, :free].add(jax.random.normal(jax.random.key(1), (1, free)))
-    residuals = block_residuals(problem)
+    change = jax.random.normal(jax.random.key(1), (1, free))
     bases = [operator.features(query) for query in block_queries(problem)]
-    before, after = (residuals([{w: x @ e for w, e in basis.items()} for basis in bases], a) for x in (c, moved))
+    before, after = ([{w: x @ e for w, e in basis.items()} for basis in bases] for x in (c, c.at[:, :free].add(change)))
+    # Of one size with the change, but of random signs: nothing cancels, neither in a sum over functions nor of points.
+    signs = iter(jax.random.split(jax.random.key(2), sum(map(len, bases))))
+    noise = [
+        {
+            w: jax.random.rademacher(next(signs), (1, e.shape[1])) * (jnp.abs(change) @ jnp.abs(e[:free]))
+            for w, e in b.items()
+        }
+        for b in bases
+    ]
+    residuals = block_residuals(problem)
+    reached, rounded = jax.jvp(lambda fields: residuals(fields, a), (after,), (noise,))
+    start = residuals(before, a)
 
-    def is_open(block: Block, basis: Fields) -> bool:
-        fields = [jnp.abs(moved - c) @ jnp.abs(entry) for entry in basis.values()]
-        return bool(jnp.max(jnp.abs(after[block.name] - before[block.name])) > ROUNDING * jnp.max(jnp.stack(fields)))
+    def is_open(block: Block) -> bool:
+        moved = jnp.max(jnp.abs(reached[block.name] - start[block.name]))
+        # Nor is it closed where that is not a number.
+        return not bool(moved <= ROUNDING * jnp.max(jnp.abs(rounded[block.name])))
 
-    kept = tuple(block for block, basis in zip(problem.blocks, bases, strict=True) if is_open(block, basis))
+    kept = tuple(block for block in problem.blocks if is_open(block))
     return dataclasses.replace(problem, blocks=kept or problem.blocks)
 
 

@@ -87,7 +87,7 @@ def load_fields(folder: Path, result: Result) -> Fields | None:
         return None
     try:
         return load(path.read_bytes())
-    except (OSError, SafetensorError):
+    except (OSError, SafetensorError, KeyError):
         raise CheckpointError(
             f"'{path}' cannot be read: delete it and the .json beside it, and run `stablepdenet reproduce` again."
         ) from None

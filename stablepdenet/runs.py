@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
-from stablepdenet.config import Config, override
+from stablepdenet.config import Config, override, shown
 from stablepdenet.errors import CheckpointError, ConfigError, Interrupted
 from stablepdenet.methods import METHODS
 from stablepdenet.operators import AbstractOperator
@@ -43,7 +45,9 @@ def configure(problem: Problem, changes: Mapping[str, Any] | None = None, *, rec
 def resolve(name: str, changes: Mapping[str, Any], *, recipe: str = "paper") -> tuple[Problem, Config]:
     """The registered problem `name` with its `problem.*` options, and the configuration with all of them in it."""
     if changes.get("problem.name", name) != name:
-        raise ConfigError(f"problem.name = {changes['problem.name']!r} is not the problem '{name}' that was asked for.")
+        raise ConfigError(
+            f"problem.name = {shown(changes['problem.name'])} is not the problem '{name}' that was asked for."
+        )
     prefix = "problem."
     given = {key.removeprefix(prefix): value for key, value in changes.items() if key.startswith(prefix)}
     options = complete_options(name, {key: value for key, value in given.items() if key not in ("name", FINGERPRINT)})
@@ -61,7 +65,14 @@ def problem_of(config: Config) -> Problem:
             f"'{name}' is a problem of your own, which a folder cannot hold: load it in Python with "
             "load_operator(folder, problem), continue it with train_in(folder, problem, config)."
         )
-    return make_problem(name, {key: value for key, value in config.problem.items() if key not in ("name", FINGERPRINT)})
+    options = {key: value for key, value in config.problem.items() if key not in ("name", FINGERPRINT)}
+    return _same(make_problem(name, options), config)
+
+
+def _same(problem: Problem, config: Config) -> Problem:
+    """The problem, if it is the one that the configuration was made for."""
+    problem.require(str(config.problem.get(FINGERPRINT, problem.fingerprint)), "What is stored")
+    return problem
 
 
 def start(
@@ -119,7 +130,9 @@ def load_operators(folders: Sequence[Path]) -> tuple[Problem, Config, dict[str, 
     for folder, config in configs.items():
         state = _load_state(folder, problem)
         if int(state.step) < config.training.steps:
-            raise CheckpointError(f"'{folder}' is not trained to its end: `stablepdenet resume {folder}` finishes it.")
+            raise CheckpointError(
+                f"'{folder}' is not trained to its end: `stablepdenet resume {quote(str(folder))}` finishes it."
+            )
         operators[config.called] = deployed(state.trained, problem, config)
     return dataclasses.replace(problem, name=label(first)), first, operators
 
@@ -145,15 +158,24 @@ def load_operator(folder: Path | str, problem: Problem | None = None) -> tuple[P
             f"'{folder}' holds several runs: give one of {', '.join(str(folder / name) for name in METHODS)}."
         )
     config = Run.open(folder).config
-    problem = problem or problem_of(config)
-    return problem, deployed(_load_state(folder, problem).trained, problem, config)
+    problem = _same(problem, config) if problem else problem_of(config)
+    state = _load_state(folder, problem)
+    if int(state.step) < config.training.steps:
+        warnings.warn(
+            f"'{folder}' is trained to step {int(state.step)} of {config.training.steps}: its operator is the best so "
+            "far.",
+            stacklevel=2,
+        )
+    return problem, deployed(state.trained, problem, config)
 
 
 def _load_state(folder: Path, problem: Problem) -> TrainState:
     """The newest state of a run."""
     run = Run.open(folder)
-    start = Program(problem, run.config).initial()
-    state = start if run.config.operator.kind == SOLVED else run.latest(start)
+    program = Program(problem, run.config)
+    state = program.initial() if run.config.operator.kind == SOLVED else run.latest(program.shapes())
     if state is None:
-        raise CheckpointError(f"'{folder}' has no checkpoint yet: continue it with `stablepdenet resume {folder}`.")
+        raise CheckpointError(
+            f"'{folder}' has no checkpoint yet: continue it with `stablepdenet resume {quote(str(folder))}`."
+        )
     return state

@@ -14,7 +14,7 @@ _received: list[int] | None = None
 
 @contextmanager
 def stop_requests() -> Iterator[Callable[[], int | None]]:
-    """Yields a function that returns the signal received so far, or None. A second Ctrl-C interrupts at once.
+    """Yields a function that returns the signal received so far, or None. A second signal ends the process at once.
 
     Inside another such context the outer one goes on listening, so a signal that comes between two trainings, or while
     the first one is still being compiled, is not lost.
@@ -28,8 +28,8 @@ def stop_requests() -> Iterator[Callable[[], int | None]]:
     received = _received = []
 
     def note(number: int, _: FrameType | None) -> None:
-        if received and number == signal.SIGINT:
-            raise KeyboardInterrupt
+        if received:
+            raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
         received.append(number)
 
     previous = {number: signal.signal(number, note) for number in OWNED}

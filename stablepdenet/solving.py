@@ -4,6 +4,7 @@ least-squares problem."""
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import jax
@@ -18,8 +19,13 @@ from stablepdenet.problems import Block, Problem
 
 # Singular values below this part of the largest are rounding.
 CUT = 1e-13
-# How well a linear residual must add up.
-LINEAR = 1e-8
+# How well a linear residual must add up, but for rounding, whatever the unit.
+LINEAR, ROUNDING = 1e-8, 1e-14
+SIZES = (1e-3, 1.0, 1e3, 1e6)
+# The part of the residual that may be left without a word, and the inputs that say so.
+POOR, TRIED = 1e-3, 8
+# Polynomials at most: their values at all points are in memory at once.
+MOST = 1_000
 
 
 def solve(problem: Problem) -> LinearOperator:
@@ -41,7 +47,23 @@ def solve(problem: Problem) -> LinearOperator:
     scale = np.linalg.norm(of_features, axis=0)
     scale[scale == 0] = 1.0
     found = np.linalg.lstsq(of_features / scale, -of_rest, rcond=CUT)[0] / scale[:, None]
+    _tell_if_poor(problem, of_rest, of_features @ found + of_rest)
     return LinearOperator(found[:, :-1].T, found[:, -1], features, lift)
+
+
+def _tell_if_poor(problem: Problem, before: Float[ndarray, "rows _"], after: Float[ndarray, "rows _"]) -> None:
+    """Warns where the functions phi leave much of the residuals of the problem's own inputs."""
+    inputs = np.asarray(problem.sample(TRIED, key=jax.random.key(0)), np.float64)
+    with_constant = np.concatenate([inputs, np.ones((TRIED, 1))], axis=1).T
+    whole = np.linalg.norm(before @ with_constant)
+    left = np.linalg.norm(after @ with_constant) / whole if whole else 0.0
+    if left > POOR:
+        warnings.warn(
+            f"Problem '{problem.name}' was solved, but {left:.1%} of its residual is left, and errors may be as large: "
+            "its solutions are not smooth enough for the functions they are made of. Give the problem more points, or "
+            "an ansatz that knows them better.",
+            stacklevel=3,
+        )
 
 
 def is_linear(problem: Problem) -> bool:
@@ -50,27 +72,37 @@ def is_linear(problem: Problem) -> bool:
 
 
 def _is_linear(problem: Problem, block: Block) -> bool:
-    """F(2 u + 3 v) - F(0) = 2 (F(u) - F(0)) + 3 (F(v) - F(0))."""
+    """F(2 u + 3 v) - F(0) = 2 (F(u) - F(0)) + 3 (F(v) - F(0)), for numbers of every size."""
     rng = np.random.default_rng(0)
-    mixture = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [2.0, 3.0]])
+    mixture = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [2.0, 3.0]])
     words = set(block.wanted(problem.coordinates).values())
     fields = {word: mixture @ rng.normal(size=(2, len(block.points))) for word in words}
-    found = _residual(problem, block, fields, mixture @ rng.normal(size=(2, problem.input.size)))
-    u, v, rest, both = found
-    gap = np.abs(both - 2.0 * u - 3.0 * v + 4.0 * rest)
-    return bool(np.all(gap <= LINEAR * np.max(np.abs(found), initial=0.0)))
+    a = mixture @ rng.normal(size=(2, problem.input.size))
+    for size in SIZES:
+        found = _residual(problem, block, {word: size * field for word, field in fields.items()}, size * a)
+        # What is not linear may overflow.
+        with np.errstate(over="ignore", invalid="ignore"):
+            u, v, both = found[1:] - found[0]
+            allowed = LINEAR * np.max(np.abs(found[1:] - found[0])) + ROUNDING * np.max(np.abs(found))
+            if not np.all(np.abs(both - 2.0 * u - 3.0 * v) <= allowed):
+                return False
+    return True
 
 
 def _features(problem: Problem) -> Functions:
-    """The functions phi. Without any known ones: polynomials on the box of the evaluation grid, of degrees that the
-    collocation points can hold. On n equally spaced points, least squares is stable up to degree 2 sqrt(n)."""
+    """The functions phi. Without any known ones: polynomials on the box of all points, of degrees that the collocation
+    points can hold. On n equally spaced points, least squares is stable up to degree 2 sqrt(n)."""
     ansatz = problem.ansatz
     if ansatz and ansatz.features:
         features = ansatz.features
     else:
-        most = max(len(block.points) for block in problem.fine or problem.blocks)
-        degree = int(2.0 * math.sqrt(most ** (1.0 / len(problem.axes))))
-        features = legendre([(float(axis[0]), float(axis[-1])) for axis in problem.axes], [degree] * len(problem.axes))
+        blocks, dim = problem.fine or problem.blocks, len(problem.axes)
+        # Points on a side say nothing of the degree across it.
+        most = max([len(b.points) for b in blocks if np.all(np.ptp(b.points, axis=0) > 0)], default=1)
+        degree = min(int(2.0 * math.sqrt(most ** (1.0 / dim))), int(MOST ** (1.0 / dim)) - 1)
+        corners = [(np.min(p, axis=0), np.max(p, axis=0)) for p in (problem.grid, *(b.points for b in blocks))]
+        low, high = np.min([c[0] for c in corners], axis=0), np.max([c[1] for c in corners], axis=0)
+        features = legendre(list(zip(low.tolist(), high.tolist(), strict=True)), [degree] * dim)
     envelope = ansatz.envelope if ansatz else None
     return (lambda points: envelope(points) * features(points)) if envelope else features
 

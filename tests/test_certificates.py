@@ -63,6 +63,15 @@ def test_no_corner_of_the_cube_is_worse_than_its_bound():
         assert np.all(s >= least)
 
 
+def test_an_input_without_a_solution_has_no_relative_bound():
+    problem = make_problem("poisson", {"sensors": 20})
+    operator, a = solve(problem), np.asarray(evaluation_inputs(make_problem("poisson", {"sensors": 20}), 3), float)
+    alone = certify(operator, problem, a, 0.05)
+    beside = certify(operator, problem, np.concatenate([a, 0.0 * a[:1]]), 0.05)
+    assert np.allclose(alone.ratio, beside.ratio[:3])
+    assert np.isinf(beside.ratio[3])
+
+
 def test_rounding_is_allowed_for():
     problem = make_problem("helmholtz-3.5pi")
     operator = solve(problem)

@@ -171,14 +171,24 @@ def test_two_processes_do_not_share_a_run_and_a_dead_one_holds_nothing(tmp_path)
         pass
 
 
+def attacked(problem, config):
+    """A state some steps after the warm-up."""
+    program = Program(problem, config)
+    warm, _ = program.advance(program.initial(), config.training.warmup)
+    return program.advance(warm, config.training.warmup + 5)[0]
+
+
 @pytest.mark.parametrize("name", ["pde", "bc"])
 @pytest.mark.parametrize("method", ["pi", "stable"])
 def test_a_block_that_is_not_finite_is_named(tmp_path, monkeypatch, name, method):
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "faults"))
-    poisoned = importlib.import_module("finite").poisoned
+    finite = importlib.import_module("finite")
     problem, config = setup(method__name=method)
-    with pytest.raises(DivergenceError, match=rf"before step 1: loss_{name} is not finite.*replay"):
-        train_in(tmp_path, poisoned(problem, name), config, report=silent)
+    start = Program(problem, config).initial() if method == "pi" else attacked(problem, config)
+    bad = finite.poisoned(problem, name)
+    told = rf"before step {int(start.step) + 1}: loss_{name} is not finite.*replay"
+    with pytest.raises(DivergenceError, match=told):
+        train_in(tmp_path, bad, finite.settings_for(bad, config), start=start, report=silent)
     assert not checkpoint.existing(tmp_path / "checkpoints")
     assert not (tmp_path / "log.csv").exists()
 
@@ -213,6 +223,24 @@ def test_an_exploding_loss_stops_although_it_is_finite(monkeypatch):
     monkeypatch.setattr(loop, "EXPLODED", 1e-3)  # no loss falls that fast
     with pytest.raises(DivergenceError, match="loss exploded"):
         train(problem, config)
+
+
+def test_an_explosion_in_the_first_chunk_is_seen():
+    problem, config = setup(method__name="pi", training__learning_rate=1e4, training__log_every=60)
+    with pytest.raises(DivergenceError, match="exploded"):
+        train(problem, config)
+
+
+def test_a_changed_replay_is_refused(tmp_path):
+    problem, config = setup(method__name="pi", training__learning_rate=1e30)
+    with pytest.raises(DivergenceError):
+        train_in(tmp_path, problem, config, report=silent)
+    batch = tmp_path / "failure" / "batch.safetensors"
+    data = bytearray(batch.read_bytes())
+    data[-1] ^= 1
+    batch.write_bytes(data)
+    with pytest.raises(CheckpointError, match="is damaged"):
+        replay(Program(problem, config), Run.open(tmp_path))
 
 
 def test_no_warning_without_damage(finished, copy):

@@ -48,6 +48,18 @@ def test_the_watch_sees_tracebacks_hangs_and_silence(load, monkeypatch):
     assert (counter.tracebacks, counter.hangs, counter.cases) == (2, 1, 3)
 
 
+def test_the_watch_sees_files_written_over(load, monkeypatch, tmp_path):
+    fuzz = load("fuzz")
+
+    def careless():
+        (tmp_path / "precious.npy").write_bytes(b"")
+        print("stablepdenet: no", file=sys.stderr)
+        raise SystemExit(3)
+
+    monkeypatch.setattr(fuzz.cli, "main", careless)
+    assert fuzz.command_line(tmp_path, 10).written_over >= 10
+
+
 def test_killed_trainings_end_in_the_same_bytes(tmp_path):
     """In a process of its own: it forks, which must come before JAX has threads."""
     code = f"import kills; print(kills.run(3, {str(tmp_path)!r}, longest=1.0))"
@@ -99,4 +111,7 @@ def test_changed_and_missing_files_of_packages_are_found(load, tmp_path):
 def test_the_page_shows_the_counts(load):
     page = (FAULTS.parent / "docs" / "reliability.md").read_text(encoding="utf-8")
     counts = json.loads((FAULTS.parent / "docs" / "reliability.json").read_text(encoding="utf-8"))
-    assert load("run").fill(page, counts) == page
+    run = load("run")
+    assert run.fill(page, counts) == page
+    assert list(counts) == list(run.PARTS)
+    assert not list(run.missed(counts))

@@ -142,6 +142,44 @@ def test_an_input_may_be_a_coefficient():
     assert losses[1] < 1e-3 * losses[0]
 
 
+@pytest.mark.parametrize("unit", [1e-9, 1e-5, 1e5])
+def test_units_do_not_decide_which_blocks_hold_by_construction(poisson, unit):
+    problem, plain = poisson
+    a = problem.sample(5, key=jax.random.key(3))
+
+    def posed(unit):
+        pde = Block(
+            "pde", problem.blocks[0].points, lambda u, u_xx, a: unit * (-(1 + u**2) * u_xx - a), weight=unit**-2
+        )
+        return dataclasses.replace(problem, blocks=(pde, problem.blocks[1]), fine=())
+
+    refined = refine(plain, posed(unit), steps=2)
+    assert [block.name for block in refined.problem.blocks] == ["pde", "bc"]
+    own = posed(1.0)
+    before, after = (physics_loss(residual_map(o, own)(a), own)[0] for o in (plain, refined))
+    assert after < 1e-3 * before
+
+
+def test_a_residual_that_is_no_number_at_zero_is_started_from_the_branch(poisson):
+    problem, plain = poisson
+    pde = Block("pde", problem.blocks[0].points, lambda u, u_xx, a: -u_xx + 0.01 * u * jnp.log(u * u) - a)
+    own = dataclasses.replace(problem, blocks=(pde, problem.blocks[1]), fine=())
+    a = problem.sample(5, key=jax.random.key(3))
+    before, after = (physics_loss(residual_map(o, own)(a), own) for o in (plain, refine(plain, own, steps=2)))
+    assert np.all(after < before)
+
+
+def test_steps_that_do_not_help_are_not_taken(poisson):
+    # |u_xx - a|^(1/4): from either side of its kink, Newton's step goes four times as far as it should.
+    problem, plain = poisson
+    pde = Block("pde", problem.blocks[0].points, lambda u_xx, a: jnp.abs(u_xx + a) ** 0.25)
+    own = dataclasses.replace(problem, blocks=(pde,), fine=())
+    a = problem.sample(3, key=jax.random.key(3))
+    refined = refine(plain, own, steps=1)
+    kept = plain.coefficients(a)
+    assert np.array_equal(refined.coefficients(a), kept) or np.array_equal(refined.coefficients(a), 0.0 * kept)
+
+
 class Sines(AbstractBasisOperator):
     """Six modes, and a seventh function that is rounding in its values, but not in its second derivative."""
 

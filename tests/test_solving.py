@@ -14,6 +14,7 @@ from stablepdenet import Block, LinearReference, make_problem, periodic_residual
 from stablepdenet.errors import ConfigError
 from stablepdenet.operators import legendre
 from stablepdenet.physics import physics_loss, residual_map
+from stablepdenet.solving import is_linear
 
 SETTINGS = {"poisson": {}, "helmholtz-3.5pi": {}, "helmholtz-3pi+0.1": {}, "heat": {}}
 # Clean and rough. Heat has five corner functions a side, which follow a rough boundary value less well.
@@ -69,6 +70,61 @@ def test_what_is_not_linear_is_refused():
     with pytest.raises(ConfigError, match="not linear"):
         problem = make_problem("poisson")
         solve(dataclasses.replace(problem, blocks=(product, problem.blocks[1])))
+
+
+@pytest.mark.parametrize(
+    "pde",
+    [
+        lambda u, u_xx, a: -u_xx + 5.67e-8 * u**4 - 1e6 - a,
+        lambda u, u_xx, a: -u_xx + 10.0 * jnp.maximum(u - 100.0, 0.0) - a,
+        lambda u, u_x, u_xx, a: -(1.0 + 1e-10 * u) * u_xx - 1e-10 * u_x**2 - a,
+        lambda u, u_xx, a: -u_xx + jnp.clip(u, -0.01, 0.01) - a,
+        lambda u, u_xx, a: -u_xx + jnp.exp(u) - a,
+    ],
+)
+def test_nonlinearity_is_seen_whatever_the_unit(pde):
+    problem = make_problem("poisson")
+    assert not is_linear(dataclasses.replace(problem, blocks=(Block("pde", problem.blocks[0].points, pde),), fine=()))
+
+
+def test_a_large_source_and_small_units_are_linear():
+    problem = make_problem("poisson")
+    for pde in (lambda u_xx, a: -u_xx - 1e6 - a, lambda u, u_xx, a: 1e-9 * (-u_xx + 3.0 * u - a)):
+        assert is_linear(dataclasses.replace(problem, blocks=(Block("pde", problem.blocks[0].points, pde),), fine=()))
+
+
+def transport(initial=64, times=(0.0, 0.5, 1.0)):
+    """u_t + u_x / 2 = 0, u(x, 0) = a(x), on the characteristics' side: smooth, so that polynomials follow it."""
+    poisson = make_problem("poisson")
+    x = points.uniform(21)
+    return dataclasses.replace(
+        poisson,
+        name="transport",
+        coordinates=("x", "t"),
+        blocks=(
+            Block("pde", points.hammersley(500, [(0.0, 1.0), (0.0, 1.0)]), lambda u_t, u_x: u_t + 0.5 * u_x),
+            Block("ic", points.initial(points.uniform(initial)), lambda u, a: u - a),
+        ),
+        axes=(x, np.asarray(times)),
+        fine=(),
+    )
+
+
+def test_many_points_on_a_side_do_not_raise_the_degree():
+    few, many = (solve(transport(initial)).matrix.shape for initial in (64, 5_000))
+    assert few == many
+
+
+def test_the_box_is_that_of_all_points():
+    # Asked at the end only, the operator is the same.
+    whole, end = (solve(transport(times=times)) for times in ((0.0, 1.0), (1.0,)))
+    assert np.allclose(whole.matrix, end.matrix)
+
+
+def test_what_polynomials_cannot_follow_is_said():
+    heat = dataclasses.replace(make_problem("heat"), ansatz=None)
+    with pytest.warns(UserWarning, match="of its residual is left"):
+        solve(heat)
 
 
 def test_legendre_products_are_orthonormal_on_their_box():

@@ -5,8 +5,7 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from stablepdenet.problems import make_problem
-from stablepdenet.runs import configure
+from stablepdenet.runs import resolve
 
 SMALL = {
     "operator.width": 16,
@@ -22,8 +21,8 @@ SMALL = {
 
 
 def setup(name="poisson", **changes):
-    problem = make_problem(name, {"interior": 20})
-    return problem, configure(problem, {**SMALL, **{k.replace("__", "."): v for k, v in changes.items()}})
+    own = {k.replace("__", "."): v for k, v in changes.items()}
+    return resolve(name, {"problem.interior": 20, **SMALL, **own})
 
 
 def same(first, second):

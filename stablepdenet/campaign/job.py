@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 
 from stablepdenet.campaign.plan import BUDGETS, LAST, Job, steps_of
 from stablepdenet.config import Config, override
-from stablepdenet.errors import AuditError, ConfigError
+from stablepdenet.errors import AuditError, CheckpointError, ConfigError
 from stablepdenet.evaluation import Audit, audit
 from stablepdenet.evaluation.session import BASELINE
 from stablepdenet.methods import METHODS
@@ -94,7 +94,9 @@ class Kept(NamedTuple):
         if self.config.operator.kind == SOLVED:
             return {}
         with (self.folder / "log.csv").open(newline="") as file:
-            rows = [row for row in csv.DictReader(file) if row["validation_clean"]]
+            rows = [row for row in csv.DictReader(file) if row.get("validation_clean")]
+        if not rows:
+            raise CheckpointError(f"'{self.folder / 'log.csv'}' tells nothing of the training: delete its folder.")
         return {name: [float(row[name]) if row[name] else None for row in rows] for name in rows[0]}
 
 
@@ -104,7 +106,8 @@ def _alone(job: Job, tell: Tell) -> Iterator[None]:
     lock = FileLock(job.runs / "job.lock")
     while True:
         try:
-            lock.acquire(timeout=1.0)
+            with storage(job.runs):
+                lock.acquire(timeout=1.0)
             break
         except Timeout:
             tell("waiting", 0, 0)

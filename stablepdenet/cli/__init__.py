@@ -20,7 +20,7 @@ from stablepdenet import __version__
 from stablepdenet.cli import inspecting, measuring, reporting, reproducing, training  # noqa: F401
 from stablepdenet.cli.base import app
 from stablepdenet.compilation import keep_compiled
-from stablepdenet.errors import StorageError, UserError
+from stablepdenet.errors import ConfigError, StorageError, UserError
 
 
 @app.callback(invoke_without_command=True)
@@ -51,4 +51,11 @@ def main() -> None:
         _fail(f"Cannot write the output: {error.strerror or error}.", StorageError.exit_code)
     except (typer.Abort, KeyboardInterrupt):
         _fail("Interrupted.", 130)
+    except MemoryError:
+        _fail("Not enough memory: lower the sizes that were asked for.", ConfigError.exit_code)
+    except RuntimeError as error:
+        # JAX's own way to say so.
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        _fail("Not enough memory: lower the sizes that were asked for.", ConfigError.exit_code)
     raise SystemExit(code if isinstance(code, int) else 0)

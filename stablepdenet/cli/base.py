@@ -1,15 +1,11 @@
-"""What all commands share: the application, common options, signals."""
+"""What all commands share: the application, common options."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-
-from stablepdenet.signals import stop_requests
 
 # jax takes half a second to import: commands import what they need when they run, so that --help answers at once.
 app = typer.Typer(
@@ -25,14 +21,3 @@ Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="E.g. training.steps=20000. Repeatable.")
 ]
 Folder = Annotated[Path, typer.Argument(help="A run folder written by train.")]
-
-
-def stoppable(command: Callable[..., None]) -> Callable[..., None]:
-    """Listens for signals from the start, before jax is imported and anything is compiled."""
-
-    @functools.wraps(command)
-    def listening(*arguments: Any, **options: Any) -> None:
-        with stop_requests():
-            command(*arguments, **options)
-
-    return listening

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import sys
 import warnings
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from stablepdenet.cli.base import Folder, Json, Settings, app
+from stablepdenet.config import shown
 from stablepdenet.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,8 +21,8 @@ if TYPE_CHECKING:
     from stablepdenet.problems import Problem
 
 
-# Rows that a warning names.
-SHOWN = 10
+# Rows that a warning names, and digits of a number of inputs.
+SHOWN, LONGEST = 10, 10
 
 
 @app.command()
@@ -39,6 +41,7 @@ def predict(
     from stablepdenet.evaluation.range import beyond_training
     from stablepdenet.reading import read_inputs
     from stablepdenet.runs import load_operator
+    from stablepdenet.training.checkpoint import write_synced
     from stablepdenet.training.run import Run, storage
 
     if output and output.suffix not in (".npy", ".csv"):
@@ -57,15 +60,19 @@ def predict(
             stacklevel=1,
         )
 
-    def save_csv(target: Path | TextIO) -> None:
+    def save_csv(target: TextIO) -> None:
         header = ",".join([*problem.coordinates, *(f"u_{i}" for i in range(len(u)))])
         np.savetxt(target, np.column_stack([problem.grid, u.T]), delimiter=",", header=header, comments="", fmt="%.8g")
 
     with storage(output or Path(), "--output"):
         if output and output.suffix == ".npy":
-            np.save(output, u.reshape(len(u), *map(len, problem.axes)))
+            buffer = io.BytesIO()
+            np.save(buffer, u.reshape(len(u), *map(len, problem.axes)))
+            write_synced(output, buffer.getvalue())
         elif output:
-            save_csv(output)
+            table = io.StringIO()
+            save_csv(table)
+            write_synced(output, table.getvalue().encode())
     if as_json:
         coordinates = {name: problem.grid[:, i].tolist() for i, name in enumerate(problem.coordinates)}
         told = {
@@ -148,8 +155,8 @@ def audit(
 def _options(parts: str, tests: str, eps: str) -> dict[str, Any]:
     """The audit's arguments from their text; names of parts are checked where they are known."""
     chosen: dict[str, Any] = {} if parts == "all" else {"parts": [part.strip() for part in parts.split(",")]}
-    if tests != "all" and not tests.isdecimal():
-        raise ConfigError(f"--tests {tests!r} must be a whole number or all.")
+    if tests != "all" and not (tests.isdecimal() and len(tests) < LONGEST):
+        raise ConfigError(f"--tests {shown(tests)} must be a whole number or all.")
     try:
         radii = [float(radius) for radius in eps.split(",") if radius.strip()]
     except ValueError:
@@ -171,7 +178,8 @@ def _audit(
             out.mkdir(parents=True, exist_ok=True)
     with TaskProgress(problem.name) as progress:
         found: Audit = evaluation.audit(operators, problem, progress=progress, **options)
-    if out:
+    # What was stopped does not take the place of what is whole.
+    if out and not (found.stopped and (out / "rows.json").exists()):
         evaluation.save_audit(found, out)
         (out / "curves.png").unlink(missing_ok=True)
         figure = curve_figure(found.rows)

@@ -28,6 +28,7 @@ def report(
     from stablepdenet.report.render import to_markdown, to_tex
     from stablepdenet.report.summary import as_json, recipes_of, summarise
     from stablepdenet.results import load_results
+    from stablepdenet.training.checkpoint import write_synced
     from stablepdenet.training.run import storage
 
     if form not in FORMATS:
@@ -45,5 +46,5 @@ def report(
     if target is None:
         return typer.echo(text, nl=False)
     with storage(target, "--output"):
-        target.write_text(text, encoding="utf-8")
+        write_synced(target, text.encode())
     return typer.echo(f"Report: {target}", err=True)

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from stablepdenet.cli.base import Settings, app, stoppable
+from stablepdenet.cli.base import Settings, app
 from stablepdenet.errors import UserError
+from stablepdenet.signals import stop_requests
 
 
 @app.command()
-@stoppable
 def reproduce(
     problems: Annotated[
         list[str] | None, typer.Argument(metavar="[PROBLEM...]", help="Default: the paper's six settings.")
@@ -26,16 +26,18 @@ def reproduce(
     settings: Settings = None,
 ) -> None:
     """Train and audit a recipe over problems and seeds; finished ones are skipped, killed ones continued."""
-    from stablepdenet.campaign import make_jobs, parse_seeds, run_jobs
-    from stablepdenet.cli.campaign import CampaignProgress
-    from stablepdenet.config import parse_settings
-    from stablepdenet.report import paper
+    # From the start: jax is not imported yet.
+    with stop_requests():
+        from stablepdenet.campaign import make_jobs, parse_seeds, run_jobs
+        from stablepdenet.cli.campaign import CampaignProgress
+        from stablepdenet.config import parse_settings
+        from stablepdenet.report import paper
 
-    chosen = [*(problems or []), *(name.strip() for name in more.split(",") if name.strip())]
-    chosen = list(dict.fromkeys(chosen)) or list(paper.tables()["relative_l2"])
-    jobs, steps = make_jobs(chosen, parse_seeds(seeds), budget, parse_settings(settings or []), out, base=recipe)
-    with CampaignProgress(jobs, steps) as show:
-        outcome = run_jobs(jobs, workers, show)
+        chosen = [*(problems or []), *(name.strip() for name in more.split(",") if name.strip())]
+        chosen = list(dict.fromkeys(chosen)) or list(paper.tables()["relative_l2"])
+        jobs, steps = make_jobs(chosen, parse_seeds(seeds), budget, parse_settings(settings or []), out, base=recipe)
+        with CampaignProgress(jobs, steps) as show:
+            outcome = run_jobs(jobs, workers, show)
     if outcome.stopped:
         raise _Ended("Stopped; the same command continues.", 128 + outcome.stopped)
     if outcome.failures:

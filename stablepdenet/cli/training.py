@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stablepdenet.cli.base import Folder, Json, Settings, app, stoppable
+from stablepdenet.cli.base import Folder, Json, Settings, app
 from stablepdenet.cores import keep_to, usable
-from stablepdenet.errors import ConfigError
+from stablepdenet.errors import ConfigError, Interrupted
+from stablepdenet.signals import stop_requests
 
 if TYPE_CHECKING:
     from stablepdenet.config import Config
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 
 @app.command()
-@stoppable
 def train(
     problem: Annotated[str, typer.Argument(help="A name from `stablepdenet list`.")],
     method: Annotated[
@@ -40,42 +40,59 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train a method on a problem, from physics alone."""
-    from stablepdenet.config import parse_settings, read_toml
-    from stablepdenet.recipes import explain
-    from stablepdenet.runs import holds_run, resolve, start
-
     if method not in (None, "pi", "adv", "stable", "all"):
         raise ConfigError(f"--method {method!r} must be one of pi, adv, stable, all.")
     if method and recipe != "paper":
         raise ConfigError(f"--method {method} is for --recipe paper: another recipe has a method of its own.")
     together = method == "all"
+    # From the start: jax is not imported yet, and nothing is compiled.
+    with stop_requests() as requested:
+        from stablepdenet.recipes import explain
+        from stablepdenet.runs import holds_run, resolve, start
+
+        setup, resolved = resolve(problem, _changes(config, settings, seed, deterministic, method), recipe=recipe)
+        folder = out or Path("runs") / f"{problem}-{'all' if together else resolved.called}-{resolved.seed}"
+        if holds_run(folder) and not resume:
+            raise ConfigError(f"'{folder}' already holds a run: pass --resume to continue it, or choose another --out.")
+        if resolved.recipe != "paper":
+            typer.echo(explain(resolved), err=True)
+        with _Reports() as reports:
+            states = start(setup, resolved, folder, together=together, new_report=reports.new)
+        _stop_if(requested(), folder)
+    _summarise(setup, resolved, states, folder, as_json)
+
+
+def _changes(
+    config: Path | None, settings: list[str] | None, seed: int | None, deterministic: bool, method: str | None
+) -> dict[str, Any]:
+    """What the options say, by dotted keys; a deterministic run is kept to one core, before JAX counts them."""
+    from stablepdenet.config import parse_settings, read_toml
+
     changes = {**(read_toml(config) if config else {}), **parse_settings(settings or [])}
     changes |= {"seed": seed} if seed is not None else {}
     changes |= {"training.deterministic": True} if deterministic else {}
     if changes.get("training.deterministic") is True:
         keep_to(usable()[0])
-    changes |= {"method.name": method} if method and not together else {}
-    setup, resolved = resolve(problem, changes, recipe=recipe)
-    folder = out or Path("runs") / f"{problem}-{'all' if together else resolved.called}-{resolved.seed}"
-    if holds_run(folder) and not resume:
-        raise ConfigError(f"'{folder}' already holds a run: pass --resume to continue it, or choose another --out.")
-    if resolved.recipe != "paper":
-        typer.echo(explain(resolved), err=True)
-    with _Reports() as reports:
-        states = start(setup, resolved, folder, together=together, new_report=reports.new)
-    _summarise(setup, resolved, states, folder, as_json)
+    return changes | ({"method.name": method} if method and method != "all" else {})
+
+
+def _stop_if(signal_number: int | None, folder: Path) -> None:
+    """For what came after the last step: the summary is for whoever resumes."""
+    if signal_number:
+        raise Interrupted(signal_number, folder)
 
 
 @app.command()
-@stoppable
 def resume(folder: Folder, as_json: Json = False) -> None:
     """Continue a stopped training, bit for bit."""
     if _is_deterministic(folder):
         keep_to(usable()[0])
-    from stablepdenet.runs import resume as continue_run
+    with stop_requests() as requested:
+        from stablepdenet.runs import resume as continue_run
 
-    with _Reports() as reports:
-        problem, config, states = continue_run(folder, new_report=reports.new)
+        with _Reports() as reports:
+            problem, config, states = continue_run(folder, new_report=reports.new)
+        _stop_if(requested(), folder)
     _summarise(problem, config, states, folder, as_json)
 
 
@@ -88,7 +105,6 @@ def _is_deterministic(folder: Path) -> bool:
 
 
 @app.command()
-@stoppable
 def demo(
     problem: Annotated[str, typer.Argument(help="One of the zoo's.")] = "heat",
     out: Annotated[Path, typer.Option(help="Folder for errors.json and the picture.")] = Path("runs/demo"),

@@ -160,10 +160,11 @@ def _ratio(
     """The smallest r with max |e + E y|^2 - r^2 |s + S y|^2 <= 0, by bisection, each r being a problem as above."""
     (of_error, e), (of_solution, s) = error, solution
     gram_e, gram_s = of_error.T @ of_error, of_solution.T @ of_solution
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         low, high = np.linalg.norm(e, axis=1) / np.linalg.norm(s, axis=1), worst / least
     bounded = np.isfinite(high)
-    high = np.where(bounded, high, 1.0)  # put back below; its own bisection means nothing
+    # Put back below: where a solution may vanish, the bisection means nothing.
+    low, high = np.where(bounded, low, 0.0), np.where(bounded, high, 1.0)
     for _ in range(RATIO_BISECTIONS):
         r2 = (0.5 * (low + high)) ** 2
         values, vectors = np.linalg.eigh(gram_e - r2[:, None, None] * gram_s)

@@ -35,7 +35,7 @@ CLEAN = "clean"
 
 
 def save_audit(audit: Audit, folder: Path | str) -> None:
-    """Writes the four files; an older audit in the folder is replaced."""
+    """Writes the four files, the rows last: where they are, all is there. An older audit in the folder is replaced."""
     folder, table = Path(folder), io.StringIO()
     writer = csv.DictWriter(table, COLUMNS)
     writer.writeheader()
@@ -47,10 +47,11 @@ def save_audit(audit: Audit, folder: Path | str) -> None:
     cases = [{"attack": c.attack, "setting": c.setting, "methods": c.methods, "name": c.name} for c in audit.cases]
     with storage(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / ROWS, audit.rows)
-        write_json(folder / NOTES, audit.notes)
-        write_synced(folder / "rows.csv", table.getvalue().encode())
+        (folder / ROWS).unlink(missing_ok=True)
         write_synced(folder / PERTURBATIONS, pack(arrays, metadata={"cases": json.dumps(cases)}))
+        write_synced(folder / "rows.csv", table.getvalue().encode())
+        write_json(folder / NOTES, audit.notes)
+        write_json(folder / ROWS, audit.rows)
 
 
 def load_rows(folder: Path | str) -> list[Row]:

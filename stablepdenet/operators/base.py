@@ -103,7 +103,8 @@ class AbstractBasisOperator(AbstractOperator):
         """phi at the points."""
 
     def __call__(self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]) -> Float[Array, "batch n"]:
-        return self.coefficients(a) @ self.basis(points).T
+        # An array of NumPy is float64, which float32 functions would be asked for in vain.
+        return self.coefficients(a) @ self.basis(jnp.asarray(points)).T
 
     def features(self, query: Query) -> Fields:
         """What a query asks for, of every phi: k x n."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NoReturn
 
+from stablepdenet.config import shown
 from stablepdenet.errors import ConfigError
 from stablepdenet.problems.base import Block, Problem, Reference, periodic_residual
 from stablepdenet.problems.burgers import burgers
@@ -43,10 +44,12 @@ def complete_options(name: str, options: Mapping[str, Any]) -> dict[str, int | f
         if key not in known:
             raise ConfigError(f"Unknown key 'problem.{key}' for {name}: it has {', '.join(known)}.")
         whole = isinstance(known[key], int)
-        good = isinstance(value, int | float) and not isinstance(value, bool) and (2 if whole else 0) <= value < 1e9
+        # What has so many points, or sensors, does not fit into a machine.
+        low, high = (2, 1_000_000) if whole else (0, 1e9)
+        good = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
         if not good or not value or (whole and value != int(value)):
             kind = "whole number of at least 2" if whole else "positive number"
-            raise ConfigError(f"problem.{key} = {value!r} must be a {kind}, below 1e9.")
+            raise ConfigError(f"problem.{key} = {shown(value)} must be a {kind}, and at most {high:g}.")
         known[key] = type(known[key])(value)
     return known
 

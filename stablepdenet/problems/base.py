@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,8 +15,9 @@ from numpy import ndarray
 
 from stablepdenet import points as point_sets
 from stablepdenet.attacks import AbstractPGD
-from stablepdenet.errors import ConfigError
+from stablepdenet.errors import CheckpointError, ConfigError
 from stablepdenet.operators import EMBEDDINGS, PLAIN, Ansatz, Derivative
+from stablepdenet.problems.fingerprint import fingerprint
 from stablepdenet.problems.linear import Coefficient, is_linear_part, linear_part
 from stablepdenet.spaces import AbstractInput
 
@@ -145,24 +145,16 @@ class Problem:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A short hash of what is trained: the equations as programs, their points and weights, the input's matrix."""
-        digest = hashlib.sha256(repr((self.coordinates, self.input.size)).encode())
-        for block in self.blocks:
-            count = len(block.points)
-            words = block.wanted(self.coordinates)
-            arguments = {
-                name: block.points[:, self.coordinates.index(name)]
-                if name in self.coordinates
-                else jax.ShapeDtypeStruct((1, count), jnp.float32)
-                for name in block.parameters
-            }
-            traced = {name: value for name, value in arguments.items() if name in words or name == "a"}
-            fixed = {name: value for name, value in arguments.items() if name not in traced}
-            program = jax.make_jaxpr(lambda traced, fixed=fixed, block=block: block.residual(**traced, **fixed))(traced)
-            digest.update(repr((block.name, block.weight, sorted(words.items()), str(program))).encode())
-            digest.update(np.ascontiguousarray(block.points).tobytes())
-            digest.update(self.input.matrix(block.points[:, 0]).tobytes())
-        return digest.hexdigest()[:16]
+        """A short hash of what is trained, and of what answers are made of (see `fingerprint.py`)."""
+        return fingerprint(self)
+
+    def require(self, wanted: str, what: str) -> None:
+        """Refuses what was made for another problem of the same name."""
+        if wanted != self.fingerprint:
+            raise CheckpointError(
+                f"{what} was made for another problem '{self.name}' than this one: its equations, points, weights, "
+                "input or ansatz differ. Give the problem that it was made for, or train anew."
+            )
 
     def sample(self, num: int, *, key: PRNGKeyArray) -> Float[Array, "num m"]:
         """Draws `num` admissible inputs."""

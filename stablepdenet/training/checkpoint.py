@@ -38,7 +38,10 @@ def save(parent: Path, state: TrainState, config: dict[str, Any], *, keep: int) 
     step = int(state.step)
     final, draft = parent / f"step-{step:08d}", parent / f".draft-{step:08d}"
     _remove_drafts(parent)
-    draft.mkdir(parents=True)
+    if not parent.exists():
+        parent.mkdir(parents=True)
+        _sync_folder(parent.parent)
+    draft.mkdir()
     weights = safetensors.numpy.save(to_arrays(state._replace(key=jax.random.key_data(state.key))))
     manifest = {
         "format": FORMAT,
@@ -49,9 +52,8 @@ def save(parent: Path, state: TrainState, config: dict[str, Any], *, keep: int) 
         "sha256": {STATE: hashlib.sha256(weights).hexdigest()},
     }
     files = {STATE: weights, MANIFEST: json.dumps(manifest, indent=1).encode()}
-    for name, data in {**files, SUMS: _sums(files)}.items():
+    for name, data in {**files, SUMS: sums(files)}.items():
         write_synced(draft / name, data)
-    _sync_folder(draft)
     if final.exists():  # damaged, or of a run that was taken back to an earlier one
         _retire(final)
     draft.rename(final)
@@ -75,7 +77,7 @@ def _remove_drafts(parent: Path) -> None:
         shutil.rmtree(stale, ignore_errors=True)
 
 
-def _sums(files: dict[str, bytes]) -> bytes:
+def sums(files: dict[str, bytes]) -> bytes:
     """What `sha256sum` prints of the files."""
     return "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in files.items()).encode()
 
@@ -86,17 +88,17 @@ def existing(parent: Path) -> list[Path]:
 
 
 def load(folder: Path, template: TrainState, config: dict[str, Any]) -> TrainState:
-    """The state stored in `folder`, with the structure of `template`; anything that does not fit is refused, and what
-    is damaged is told apart from what is foreign."""
+    """The state stored in `folder`, with the structure of `template`, of which shapes are enough; anything that does
+    not fit is refused, and what is damaged is told apart from what is foreign."""
     files = read_files(folder)
     manifest = _manifest(folder, files[MANIFEST])
     if manifest.get("config") != config or folder.name != f"step-{manifest.get('step', -1):08d}":
         raise CheckpointError(f"Checkpoint '{folder}' belongs to another run: its manifest does not fit config.json.")
     try:
         arrays = safetensors.numpy.load(files[STATE])
-    except safetensors.SafetensorError:
+    except (safetensors.SafetensorError, KeyError):  # a type that NumPy lacks is looked up in vain
         raise CheckpointError(f"Checkpoint '{folder}' holds no safetensors in {STATE}: delete that folder.") from None
-    bare = template._replace(key=jax.random.key_data(template.key))
+    bare = template._replace(key=jax.eval_shape(jax.random.key_data, template.key))
     state = from_arrays(arrays, bare, f"Checkpoint '{folder}'")
     return state._replace(key=jax.random.wrap_key_data(state.key))
 
@@ -108,22 +110,32 @@ def read_files(folder: Path) -> dict[str, bytes]:
         try:
             files[name] = (folder / name).read_bytes()
         except OSError as error:
-            if name == SUMS:
+            if name == SUMS and _format(files[MANIFEST]) not in (None, FORMAT):
                 _manifest(folder, files[MANIFEST])  # another version may have none
             raise DamageError(f"'{folder / name}' cannot be read ({error.strerror or error})") from None
-    sums = files.pop(SUMS)
-    if sums != _sums(files):
-        lines = sums.split(b"\n")
-        wrong = next((name for name, data in files.items() if _sums({name: data}).rstrip() not in lines), SUMS)
+    stored = files.pop(SUMS)
+    if stored != sums(files):
+        lines = stored.split(b"\n")
+        wrong = next((name for name, data in files.items() if sums({name: data}).rstrip() not in lines), SUMS)
         raise DamageError(f"'{folder / wrong}' does not match its checksum")
     return files
 
 
-def _manifest(folder: Path, data: bytes) -> dict[str, Any]:
+def _parsed(data: bytes) -> Any:
     try:
-        manifest = json.loads(data)
+        return json.loads(data)
     except (ValueError, RecursionError):
-        manifest = None
+        return None
+
+
+def _format(data: bytes) -> Any:
+    """What a manifest says it is, or None where it says nothing."""
+    manifest = _parsed(data)
+    return manifest.get("format") if isinstance(manifest, dict) else None
+
+
+def _manifest(folder: Path, data: bytes) -> dict[str, Any]:
+    manifest = _parsed(data)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT or not isinstance(manifest.get("step"), int):
         raise CheckpointError(f"'{folder}' is not a checkpoint of this version: its manifest does not say '{FORMAT}'.")
     return manifest
@@ -131,16 +143,18 @@ def _manifest(folder: Path, data: bytes) -> dict[str, Any]:
 
 def to_arrays(tree: Any) -> dict[str, ndarray]:
     """Named arrays of all leaves, e.g. `operator.branch.layers[0].weight`."""
-    leaves = jax.tree_util.tree_leaves_with_path(tree)
     # C order: safetensors stores the bytes as they lie.
-    return {
-        jax.tree_util.keystr(path).lstrip("."): np.ascontiguousarray(leaf).reshape(leaf.shape) for path, leaf in leaves
-    }
+    return {name: np.ascontiguousarray(leaf).reshape(leaf.shape) for name, leaf in _named(tree).items()}
+
+
+def _named(tree: Any) -> dict[str, Any]:
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return {jax.tree_util.keystr(path).lstrip("."): leaf for path, leaf in leaves}
 
 
 def from_arrays(arrays: dict[str, ndarray], template: Tree, source: str) -> Tree:
     """A tree like `template` with these leaves; names, shapes and types must be the template's."""
-    expected = to_arrays(template)
+    expected = _named(template)
     for name in sorted(expected.keys() | arrays.keys()):
         want, got = expected.get(name), arrays.get(name)
         if want is None or got is None or want.shape != got.shape or want.dtype != got.dtype:
@@ -152,11 +166,14 @@ def from_arrays(arrays: dict[str, ndarray], template: Tree, source: str) -> Tree
 
 
 def write_synced(path: Path, data: bytes) -> None:
-    """Writes a file and waits until the disk has it."""
-    with path.open("wb") as file:
+    """Writes a file in one piece, and waits until the disk has it: the old one or the new one is there, never half."""
+    draft = path.with_name(f".{path.name}.draft")
+    with draft.open("wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
+    os.replace(draft, path)
+    _sync_folder(path.parent)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -169,5 +186,5 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _describe(array: ndarray | None) -> str:
+def _describe(array: Any) -> str:
     return "missing" if array is None else f"{array.dtype}{list(array.shape)}"

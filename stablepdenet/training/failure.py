@@ -2,6 +2,7 @@
 
 RUN/failure/step-00001234/       the last finite state, as a checkpoint
 RUN/failure/batch.safetensors    the inputs of the step after it
+RUN/failure/SHA256SUMS           of the inputs
 """
 
 from __future__ import annotations
@@ -93,8 +94,9 @@ def keep(run: Run, failure: Failure) -> Path:
     with storage(run.folder):
         shutil.rmtree(folder, ignore_errors=True)
         checkpoint.save(folder, failure.state, run.stored, keep=1)
-        arrays = checkpoint.to_arrays(failure.batch)
-        checkpoint.write_synced(folder / BATCH, safetensors.numpy.save(arrays))
+        data = safetensors.numpy.save(checkpoint.to_arrays(failure.batch))
+        checkpoint.write_synced(folder / checkpoint.SUMS, checkpoint.sums({BATCH: data}))
+        checkpoint.write_synced(folder / BATCH, data)
     return folder
 
 
@@ -104,11 +106,14 @@ def replay(program: Program, run: Run) -> tuple[int, list[Finding], list[Finding
     found = checkpoint.existing(folder)
     if not found:
         raise CheckpointError(f"'{run.folder}' holds no failure: replay is for a training that stopped by one.")
-    state = checkpoint.load(found[-1], program.initial(), run.stored)
+    state = checkpoint.load(found[-1], program.shapes(), run.stored)
     try:
-        arrays = safetensors.numpy.load((folder / BATCH).read_bytes())
-    except (OSError, safetensors.SafetensorError):
-        raise CheckpointError(f"'{folder / BATCH}' cannot be read: train again to meet the failure again.") from None
+        data = (folder / BATCH).read_bytes()
+        arrays = safetensors.numpy.load(data)
+        if (folder / checkpoint.SUMS).read_bytes() != checkpoint.sums({BATCH: data}):
+            raise ValueError
+    except (OSError, safetensors.SafetensorError, KeyError, ValueError):
+        raise CheckpointError(f"'{folder / BATCH}' is damaged: train again to meet the failure again.") from None
     size = program.config.training.batch
     shape = jnp.zeros((size, program.problem.input.size))
     batch = checkpoint.from_arrays(arrays, Batch(shape, shape), f"'{folder / BATCH}'")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
+from shlex import quote
 
 from stablepdenet.config import Config
 from stablepdenet.cores import usable
@@ -14,6 +15,7 @@ from stablepdenet.errors import ConfigError, DivergenceError, Interrupted, Stora
 from stablepdenet.problems import Problem
 from stablepdenet.signals import stop_requests
 from stablepdenet.training.failure import culprit, examine, keep, locate
+from stablepdenet.training.memory import require_memory
 from stablepdenet.training.program import Program
 from stablepdenet.training.run import Past, Row, Run, alone
 from stablepdenet.training.state import TrainState
@@ -38,6 +40,7 @@ def train(
     """
     _require_cores(config)
     program = Program(problem, config)
+    require_memory(program)
     state = start if start is not None else program.initial()
     stored = run.latest(state) if run else None
     state = stored if stored is not None else state
@@ -48,7 +51,8 @@ def train(
         while step < training.steps:
             began = time.perf_counter()
             stops = (training.log_every, training.checkpoint_every, training.validate_every)
-            step = min(*(_next(step, every) for every in stops), program.boundary(step))
+            # The first step alone: its loss is what later ones are measured by.
+            step = min(*(_next(step, every) for every in stops), program.boundary(step)) if step else 1
             before = state
             state, terms = program.advance(before, step)
             limit = math.inf if first is None else EXPLODED * first
@@ -59,6 +63,11 @@ def train(
             # Also where the warm-up ends: it may be a run of its own that several methods share.
             if step % training.validate_every == 0 or step in (training.warmup, training.steps):
                 state, found = program.validate(state)
+                if not all(math.isfinite(value) for value in found):
+                    raise DivergenceError(
+                        f"Training stopped at step {step}: the loss on the validation functions is not finite; lower "
+                        "training.learning_rate or attack.eps."
+                    )
             losses = {f"loss_{name}": float(value) for name, value in terms.blocks.items()}
             spent += time.perf_counter() - began
             row = {
@@ -104,7 +113,7 @@ def _divergence(program: Program, state: TrainState, stop: int, limit: float, ru
     if run:
         try:
             keep(run, failure)
-            advice += f"; `stablepdenet replay {run.folder}` takes that step again in float64"
+            advice += f"; `stablepdenet replay {quote(str(run.folder))}` takes that step again in float64"
         except StorageError as error:  # the news of the training matters more
             advice += f". It could not be kept for a replay ({str(error).rstrip('.')})"
     step, findings = int(failure.state.step) + 1, examine(program, failure)
@@ -123,6 +132,7 @@ def train_in(
     """Trains in a run folder: begins there, or continues what is there if it has the same configuration."""
     folder = Path(folder)
     _require_cores(config)
+    problem.require(str(config.problem.get("fingerprint", problem.fingerprint)), f"The configuration for '{folder}'")
     with alone(folder):
         if (folder / "config.json").exists():
             run = Run.open(folder)

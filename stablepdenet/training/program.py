@@ -70,6 +70,10 @@ class Program:
         best = Best(operator, jnp.zeros(()), last)
         return TrainState(operator, (), Batch(nothing, nothing), jnp.zeros(()), last, key, best)
 
+    def shapes(self) -> TrainState:
+        """What `initial` gives of a training, but for the numbers: made without the memory that they need."""
+        return jax.eval_shape(self._initial, jax.random.key(self.config.seed))
+
     @partial(jax.jit, static_argnums=0)
     def _initial(self, key: PRNGKeyArray) -> TrainState:
         # As one program: piece by piece, JAX would compile and keep one for each operation.

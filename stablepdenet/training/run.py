@@ -113,6 +113,8 @@ class Run:
     def rewind(self, step: int) -> Past:
         """Drops log lines after `step`, which are taken again, and what a crash left of a line."""
         if not self.log.exists():
+            if step:
+                warnings.warn(f"'{self.log}' is missing: the log, and the seconds in it, begin anew.", stacklevel=2)
             return Past()
         with storage(self.folder):
             header, *lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
@@ -122,10 +124,8 @@ class Run:
                 header, lines = "", []
             rows = [_numbers(line, names) for line in lines]
             kept = [(line, row) for line, row in zip(lines, rows, strict=True) if row and row["step"] <= step]
-            draft = self.log.with_suffix(".draft")
             text = "".join(f"{line}\r\n" for line in [header, *(line for line, _ in kept)] if line)
-            checkpoint.write_synced(draft, text.encode())
-            os.replace(draft, self.log)
+            checkpoint.write_synced(self.log, text.encode())
         return Past(kept[-1][1]["seconds"], kept[0][1]["loss"]) if kept else Past()
 
 
@@ -178,10 +178,8 @@ def read_json(path: Path) -> Any:
 
 
 def write_json(path: Path, content: Any, *, indent: int | None = 1) -> None:
-    """Writes JSON in one piece: the old file or the new one is there, never half of it."""
-    draft = path.with_suffix(".draft")
-    checkpoint.write_synced(draft, (json.dumps(content, indent=indent) + "\n").encode())
-    os.replace(draft, path)
+    """Writes JSON in one piece."""
+    checkpoint.write_synced(path, (json.dumps(content, indent=indent) + "\n").encode())
 
 
 @contextmanager
