@@ -18,8 +18,9 @@ from tiny import INTERVAL, tiny
 
 from stablepdenet.training import checkpoint
 
-# A life is cut at a moment of its start (imports are done, programs are loaded), or of its training.
-STARTING, AT_MOST = 0.1, 0.25
+# A life is cut at a moment of its start (imports are done, programs are loaded), of its training, or soon after it has
+# told of a save, which takes about that long.
+STARTING, INSIDE, AT_MOST, SAVE = 0.1, 0.4, 0.25, 0.01
 SAVING, SAVED = b"s", b"e"
 
 
@@ -63,6 +64,7 @@ def cut(folder, rng, longest=AT_MOST):
     child, reading = start(folder)
     told, deadline = b"", time.monotonic() + 120
     moment = time.monotonic() + rng.uniform(0.0, 1.0) if rng and rng.random() < STARTING else None
+    save = rng.randint(1, 5) if rng and rng.random() < INSIDE else None
     while True:
         wait = max(0.0, (moment or deadline) - time.monotonic())
         ready, _, _ = select.select([reading], [], [], wait)
@@ -75,8 +77,8 @@ def cut(folder, rng, longest=AT_MOST):
         if not data:
             break
         told += data
-        if rng and moment is None:
-            moment = time.monotonic() + rng.uniform(0.0, longest)
+        if rng and moment is None and (save is None or told.count(SAVING) >= save):
+            moment = time.monotonic() + rng.uniform(0.0, longest if save is None else SAVE)
     _, status = os.waitpid(child, 0)
     while data := os.read(reading, 4096):
         told += data

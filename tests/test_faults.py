@@ -143,6 +143,25 @@ def test_a_full_disk_ends_in_a_sentence_and_damages_nothing(finished, copy, monk
     assert not list(copy.checkpoints.glob(".draft*"))
 
 
+def test_a_file_is_replaced_in_one_piece_and_a_link_is_written_to(tmp_path, monkeypatch):
+    file, link = tmp_path / "file", tmp_path / "link"
+    file.write_bytes(b"old")
+    link.symlink_to(file)
+    checkpoint.write_synced(link, b"through the link")
+    assert link.is_symlink() and file.read_bytes() == b"through the link"
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        checkpoint.write_synced(file, b"new")
+    assert file.read_bytes() == b"through the link"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]
+    with pytest.raises(IsADirectoryError):
+        checkpoint.write_synced(tmp_path, b"")
+
+
 def test_a_vanished_folder_is_not_made_again(tmp_path):
     problem, config = setup(method__name="pi", **SHORT)
 

@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -167,12 +168,20 @@ def from_arrays(arrays: dict[str, ndarray], template: Tree, source: str) -> Tree
 
 def write_synced(path: Path, data: bytes) -> None:
     """Writes a file in one piece, and waits until the disk has it: the old one or the new one is there, never half."""
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        path.write_bytes(data)  # a device or a pipe is written to, not replaced; a folder refuses
+        return
     draft = path.with_name(f".{path.name}.draft")
-    with draft.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, path)
+    try:
+        with draft.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except OSError:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
     _sync_folder(path.parent)
 
 

@@ -113,7 +113,7 @@ class Run:
     def rewind(self, step: int) -> Past:
         """Drops log lines after `step`, which are taken again, and what a crash left of a line."""
         if not self.log.exists():
-            if step:
+            if checkpoint.existing(self.checkpoints):
                 warnings.warn(f"'{self.log}' is missing: the log, and the seconds in it, begin anew.", stacklevel=2)
             return Past()
         with storage(self.folder):
