@@ -12,6 +12,7 @@ import importlib.metadata
 from pathlib import Path
 from unittest.mock import patch
 
+import jax
 from defences import measure
 
 from stablepdenet import load_model, make_problem, recipes, solve
@@ -102,6 +103,8 @@ def main():
             if not path_of(chosen.out, RECIPE, name, seed).exists():
                 save_result(chosen.out, run(name, seed, chosen.out))
                 print(f"{name} seed {seed}: done", flush=True)
+                # A process can hold only so many compiled programs.
+                jax.clear_caches()
 
 
 if __name__ == "__main__":

@@ -172,6 +172,8 @@ def main():
         if not path_of(chosen.out, RECIPE, name, SEED).exists():
             save_result(chosen.out, run(make_problem(name), SEED, chosen.out))
             print(f"{name}: done", flush=True)
+            # A process can hold only so many compiled programs.
+            jax.clear_caches()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from document import markdown
-from robust_tables import SETTINGS, ablation, costs, defences, refined, robust, short
+from robust_tables import SETTINGS, ablation, certificates, costs, defences, refined, robust, short
 
 from stablepdenet.methods import METHODS
 from stablepdenet.report import gallery, names
@@ -174,6 +174,7 @@ def tables():
         "gains": gains(summary, results),
         "sensitivity": sensitivity(summary, results),
         "robust": robust(summary, results),
+        "certificates": certificates(results),
         "refined": refined(summary, results),
         "defences": defences(summary, results),
         "ablation": ablation(summary, results),
