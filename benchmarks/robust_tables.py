@@ -136,11 +136,9 @@ def ablation(summary, results):
         rows = []
         for method in own[0].settings:
             places = [Place("ablation", problem, method, *case, "relative_l2") for case in (*SETTINGS, WORST)]
-            answer = summary.get(Place("ablation", problem, method, "none", "clean", "answer_seconds"))
-            rows.append([method, *(short(summary.get(place)) for place in places), f"{1e3 * answer.mean:.2g}"])
-        header = ["", *COLUMNS, "answer, ms"]
+            rows.append([method, *(short(summary.get(place)) for place in places)])
         title = f"**{names.problem_title(problem)}** ({len(own)} seed{'s' if len(own) > 1 else ''})"
-        tables.append(f"{title}\n\n{markdown(header, rows)}")
+        tables.append(f"{title}\n\n{markdown(['', *COLUMNS], rows)}")
     return "\n\n".join(tables)
 
 

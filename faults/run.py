@@ -116,6 +116,7 @@ def main():
         began = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
             counts[part] = PARTS[part](folder)
+        counts = {name: counts[name] for name in PARTS if name in counts}
         print(f"{part}, {time.perf_counter() - began:.0f} s\n{told(counts[part])}", flush=True)
         if chosen.out:
             chosen.out.write_text(json.dumps(counts, indent=1) + "\n")

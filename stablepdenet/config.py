@@ -12,11 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stablepdenet.errors import ConfigError
+from stablepdenet.errors import ConfigError, shown
 
 Value = bool | int | float | str
-# Characters of a wrong value that a sentence quotes.
-LONGEST = 80
 
 
 def _number(default: Any, *, low: float, high: float | None = None, exclusive: bool = False) -> Any:
@@ -222,15 +220,6 @@ def check(owner: type, name: str, value: Any, key: str) -> Any:
         upper = "" if high == math.inf else f" and {'below' if exclusive else 'at most'} {high}"
         raise ConfigError(f"{key} = {shown(value)} must be a {'whole' if whole else 'finite'} number {lower}{upper}.")
     return int(value) if whole else float(value)
-
-
-def shown(value: Any) -> str:
-    """A value in a sentence: not all of a long one, and Python refuses to print a very long number at all."""
-    try:
-        text = repr(value)
-        return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
-    except ValueError:
-        return "a number of thousands of digits"
 
 
 def _reason(error: Exception) -> str:

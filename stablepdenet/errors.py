@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
+from typing import Any
+
+# Characters of a wrong value that a sentence quotes.
+LONGEST = 80
 
 
 class UserError(Exception):
@@ -59,3 +63,12 @@ class Interrupted(UserError):
         super().__init__(f"Stopped; continue with: stablepdenet resume {quote(str(folder))}")
         self.signal_number = signal_number
         self.exit_code = 128 + signal_number
+
+
+def shown(value: Any) -> str:
+    """A value in a sentence: not all of a long one, and Python refuses to print a very long number at all."""
+    try:
+        text = repr(value)
+        return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    except ValueError:
+        return "a number of thousands of digits"

@@ -9,8 +9,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from stablepdenet.config import Config, override, shown
-from stablepdenet.errors import CheckpointError, ConfigError, Interrupted
+from stablepdenet.config import Config, override
+from stablepdenet.errors import CheckpointError, ConfigError, Interrupted, shown
 from stablepdenet.methods import METHODS
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.problems import PROBLEMS, Problem, complete_options, make_problem

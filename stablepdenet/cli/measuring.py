@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from stablepdenet.cli.base import Folder, Json, Settings, app
-from stablepdenet.config import shown
-from stablepdenet.errors import ConfigError
+from stablepdenet.errors import ConfigError, shown
 
 if TYPE_CHECKING:
     from stablepdenet.evaluation import Audit

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NoReturn
 
-from stablepdenet.config import shown
-from stablepdenet.errors import ConfigError
+from stablepdenet.errors import ConfigError, shown
 from stablepdenet.problems.base import Block, Problem, Reference, periodic_residual
 from stablepdenet.problems.burgers import burgers
 from stablepdenet.problems.heat import heat
