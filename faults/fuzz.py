@@ -202,8 +202,9 @@ def checkpoints(folder, count):
 
 
 def command_line(folder, count):
-    """Whole commands, but for the training itself."""
-    counter, precious = Counter(), folder / "precious.npy"
+    """Whole commands, but for the training itself, called in a folder of their own: some make files by made-up names."""
+    counter, precious, here = Counter(), folder / "precious.npy", folder / "here"
+    here.mkdir()
     problem, config = tiny(**{"operator.width": 2, "training.steps": 10, "training.warmup": 5})
     train_in(folder / "good", problem, config)
     np.save(precious, np.ones(3))
@@ -243,7 +244,7 @@ def command_line(folder, count):
         out, err = io.StringIO(), io.StringIO()
         argv, sys.argv = sys.argv, ["stablepdenet", *words]
         try:
-            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            with contextlib.chdir(here), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
                 cli.main()
         except SystemExit as stop:
             if not isinstance(stop.code, int) or stop.code not in (0, 1, 2, 3, 4, 5, 6, 7):

@@ -51,13 +51,19 @@ def test_the_watch_sees_tracebacks_hangs_and_silence(load, monkeypatch):
 def test_the_watch_sees_files_written_over(load, monkeypatch, tmp_path):
     fuzz = load("fuzz")
 
+    monkeypatch.chdir(tmp_path)
+
     def careless():
-        (tmp_path / "precious.npy").write_bytes(b"")
+        (tmp_path / "watched" / "precious.npy").write_bytes(b"")
+        Path("by-a-made-up-name").write_bytes(b"")
         print("stablepdenet: no", file=sys.stderr)
         raise SystemExit(3)
 
     monkeypatch.setattr(fuzz.cli, "main", careless)
-    assert fuzz.command_line(tmp_path, 10).written_over >= 10
+    (tmp_path / "watched").mkdir()
+    assert fuzz.command_line(tmp_path / "watched", 10).written_over >= 10
+    # Nor is the folder littered that the fuzzer was called in.
+    assert [path.name for path in tmp_path.iterdir()] == ["watched"]
 
 
 def test_killed_trainings_end_in_the_same_bytes(tmp_path):
