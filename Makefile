@@ -40,7 +40,7 @@ zoo:
 	mkdir -p stablepdenet/data/zoo
 	cp results/models/paper/*.safetensors results/models/robust/*.safetensors stablepdenet/data/zoo/
 
-# Kills, flipped bytes, made-up input, numbers that are not finite: counts for docs/reliability.md, in a quarter of an hour.
+# Kills, flipped bytes, made-up input, numbers that are not finite: counts for docs/reliability.md, in half an hour.
 faults: $(VENV)/installed-test
 	$(BIN)/python faults/run.py --out docs/reliability.json
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import json
 import shutil
 import subprocess
 import sys
@@ -117,6 +118,20 @@ def test_a_checkpoint_of_another_version_is_not_called_damaged(copy):
     with pytest.raises(CheckpointError, match="not a checkpoint of this version") as caught:
         copy.latest(Program(problem, config).initial())
     assert "elete" not in str(caught.value)
+
+
+def test_going_on_under_other_versions_is_said(copy):
+    problem, config = setup(method__name="pi", **SHORT)
+    before, newest = checkpoint.existing(copy.checkpoints)
+    shutil.rmtree(newest)
+    manifest = json.loads((before / "manifest.json").read_text())
+    cores, manifest["versions"]["jax"], manifest["cores"] = manifest["cores"], "0.0.1", 99
+    files = {name: (before / name).read_bytes() for name in ("state.safetensors", "manifest.json")}
+    files["manifest.json"] = json.dumps(manifest).encode()
+    (before / "manifest.json").write_bytes(files["manifest.json"])
+    (before / "SHA256SUMS").write_bytes(checkpoint.sums(files))
+    with pytest.warns(UserWarning, match=f"cores 99, now {cores}; jax 0.0.1, now"):
+        train_in(copy.folder, problem, config, report=silent)
 
 
 def test_a_full_disk_ends_in_a_sentence_and_damages_nothing(finished, copy, monkeypatch):

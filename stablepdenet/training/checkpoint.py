@@ -48,8 +48,7 @@ def save(parent: Path, state: TrainState, config: dict[str, Any], *, keep: int) 
         "format": FORMAT,
         "step": step,
         "config": config,
-        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
-        "cores": len(usable()),
+        **_surroundings(),
         "sha256": {STATE: hashlib.sha256(weights).hexdigest()},
     }
     files = {STATE: weights, MANIFEST: json.dumps(manifest, indent=1).encode()}
@@ -66,6 +65,23 @@ def save(parent: Path, state: TrainState, config: dict[str, Any], *, keep: int) 
             _retire(other)
     _remove_drafts(parent)
     return final
+
+
+def _surroundings() -> dict[str, Any]:
+    """What decides the bytes of a step beside the state: versions, and how many cores there are."""
+    return {
+        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
+        "cores": len(usable()),
+    }
+
+
+def changes(folder: Path) -> list[str]:
+    """What is not as it was when the checkpoint was written, as "jax 0.9.0, now 0.10.2"."""
+    manifest, here = _manifest(folder, read_files(folder)[MANIFEST]), _surroundings()
+    stored = manifest.get("versions")
+    before = {"cores": manifest.get("cores"), **(stored if isinstance(stored, dict) else {})}
+    now = {"cores": here["cores"], **here["versions"]}
+    return [f"{name} {before.get(name)}, now {value}" for name, value in now.items() if before.get(name) != value]
 
 
 def _retire(folder: Path) -> None:

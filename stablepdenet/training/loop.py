@@ -46,6 +46,8 @@ def train(
     state = stored if stored is not None else state
     spent, first = run.rewind(int(state.step)) if run else Past()
     training, step = config.training, int(state.step)
+    if run and stored is not None and step < training.steps:
+        run.warn_of_changes(step)
     # Without a run there is nothing to resume, and Ctrl-C should do what it does in any other Python code.
     with stop_requests() if run else nullcontext(lambda: None) as requested:
         while step < training.steps:
