@@ -15,7 +15,7 @@ from unittest.mock import patch
 import jax
 from defences import measure
 
-from stablepdenet import load_model, make_problem, recipes, solve
+from stablepdenet import load_model, make_problem, recipes, refine, solve
 from stablepdenet.campaign import parse_seeds
 from stablepdenet.campaign.job import PACKAGES
 from stablepdenet.operators import Ansatz
@@ -50,7 +50,8 @@ def trained(problem, seed, folder, variants):
         print(f"{problem.name} seed {seed}: {name}", flush=True)
         for title, steps in ANSWERS.items() if name == "robust" else ():
             fewer = dataclasses.replace(config, operator=dataclasses.replace(config.operator, refinements=steps))
-            configs[title], operators[title] = fewer, deployed(state.trained, problem, fewer)
+            configs[title] = fewer
+            operators[title] = refine(state.trained, problem, steps=steps) if steps else state.trained
         if name == "robust":
             with patch("stablepdenet.refining._tests", return_value=None):
                 configs[WHOLE], operators[WHOLE] = config, deployed(state.trained, problem, config)

@@ -1,9 +1,9 @@
-"""Puts the campaigns' results into README.md, docs/reproduction.md and docs/robust.md:
+"""Puts the campaigns' results into README.md and the pages reproduction, robust, defences and audit of docs/:
 
     python benchmarks/reproduction.py
 
-A table stands between `<!-- name -->` and `<!-- end -->` and is made from the files in results/; the pictures go to
-docs/reproduction.
+A table stands between `<!-- name -->` and `<!-- end -->` and is made from the files in results/ and docs/audit; the
+pictures go to docs/reproduction.
 """
 
 import math
@@ -12,8 +12,9 @@ import statistics
 from itertools import pairwise
 from pathlib import Path
 
+from audit_tables import example, viscosity
 from document import markdown
-from robust_tables import SETTINGS, ablation, certificates, costs, defences, refined, robust, short
+from robust_tables import SETTINGS, ablation, certificates, costs, defences, menu, own, refined, robust, short
 
 from stablepdenet.methods import METHODS
 from stablepdenet.report import gallery, names
@@ -27,7 +28,10 @@ from stablepdenet.results import load_fields, load_results
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "reproduction.md", ROOT / "docs" / "robust.md")
+PAGES = (
+    ROOT / "README.md",
+    *(ROOT / "docs" / f"{name}.md" for name in ("reproduction", "robust", "defences", "audit")),
+)
 # The study's variations by name, in the order of its table; the first of a problem is what the campaign takes.
 BASE = "paper-quick"
 SHORT = {"pi": "PI", "adv": "Adv", "stable": "Stable"}
@@ -177,8 +181,12 @@ def tables():
         "certificates": certificates(results),
         "refined": refined(summary, results),
         "defences": defences(summary, results),
+        "menu": menu(summary, results),
         "ablation": ablation(summary, results),
         "costs": costs(),
+        "own": own(),
+        "example": example(),
+        "viscosity": viscosity(),
         "losses": losses(results),
         "progress": progress(results),
         "study": study(load_results(RESULTS / "study")),

@@ -1,4 +1,4 @@
-"""The tables of docs/robust.md, for `reproduction.py`."""
+"""The tables of docs/robust.md and docs/defences.md, for `reproduction.py`."""
 
 import json
 import statistics
@@ -129,6 +129,17 @@ def defences(summary, results):
     return "\n\n".join(tables)
 
 
+def menu(summary, results):
+    """The worst case of every defence on every problem, and of the undefended network refined."""
+    problems, titles = list(own_results(results, "defences")), {**DEFENCES, "pi" + REFINED: "none, but refined"}
+    titles["robust"] = titles.pop("robust")  # to the end
+    rows = []
+    for method, title in titles.items():
+        found = [summary.get(Place("defences", problem, method, *WORST, "relative_l2")) for problem in problems]
+        rows.append([title, *map(short, found)])
+    return markdown(["", *map(names.problem_title, problems)], rows)
+
+
 def ablation(summary, results):
     """The recipe with one part taken away, on each problem."""
     tables = []
@@ -140,6 +151,12 @@ def ablation(summary, results):
         title = f"**{names.problem_title(problem)}** ({len(own)} seed{'s' if len(own) > 1 else ''})"
         tables.append(f"{title}\n\n{markdown(['', *COLUMNS], rows)}")
     return "\n\n".join(tables)
+
+
+def own():
+    """The example of a nonlinear PDE of one's own."""
+    found = json.loads((DOCS / "own.json").read_text(encoding="utf-8"))
+    return markdown(["clean", "perturbed"], [[f"{found[attack]:.1e}" for attack in ("none", "common")]])
 
 
 def costs():

@@ -4,112 +4,25 @@ Each case must end in a result or in one of the library's own errors: no traceba
 written over that was not named for it, and within GROWTH bytes of memory more than before.
 """
 
-import contextlib
 import hashlib
 import io
 import json
 import resource
 import signal
-import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from cases import KEYS, TOML, VALUES, Counter, each, mutations, payload, watched
+from commands import command_line
 from hypothesis import strategies as st
 from tiny import tiny
 
-from stablepdenet import cli, runs
+from stablepdenet import runs
 from stablepdenet.config import Config, override, parse_settings, read_toml
-from stablepdenet.errors import ConfigError, UserError
 from stablepdenet.reading import read_inputs
-from stablepdenet.results import Result, save_result
 from stablepdenet.training import Program, Run, checkpoint, train_in
 
-SECONDS, GROWTH = 20, 4 << 30
-SIZE = 4
-TOML = (
-    b'seed = 3\n[training]\nsteps = 20\ncache = "batch"\n[attack]\neps = 0.1\nrandom_start = true\n[problem]\nx = 1\n'
-)
-KEYS = ("training.steps", "attack.eps", "seed", "operator.kind", "method.name", "problem.interior", "recipe", "x.y")
-VALUES = ("1", "-1", "1e400", "nan", "inf", "true", '"a"', "[]", "{}", "1979-05-27", "0x10", "'''", "9" * 400, "")
-
-
-class Hang(BaseException):
-    pass
-
-
-def payload(mark):
-    """A pickle, written by hand: whoever loads it runs a command that leaves a mark."""
-    return f"cos\nsystem\n(S'touch {mark}'\ntR.".encode()
-
-
-class Counter:
-    """What happened to the cases of one reader."""
-
-    def __init__(self):
-        self.cases = self.answers = self.refused = self.tracebacks = self.hangs = 0
-        self.examples = []
-
-    def check(self, action, case):
-        """Runs one case under a watch."""
-        self.cases += 1
-        signal.setitimer(signal.ITIMER_REAL, SECONDS)
-        try:
-            action()
-            self.answers += 1
-        except UserError as error:
-            self.refused += 1
-            self._sentence(str(error), case)
-        except Hang:
-            self.hangs += 1
-            self.examples.append(repr(case)[:300])
-        except Exception as error:
-            self.tracebacks += 1
-            self.examples.append(f"{type(error).__name__}: {error} from {case!r}"[:500])
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-
-    def _sentence(self, message, case):
-        if not message.strip() or "Traceback" in message:
-            self.tracebacks += 1
-            self.examples.append(f"{message!r} from {case!r}"[:500])
-
-
-def watched(number, _):
-    raise Hang
-
-
-def mutations(*originals):
-    """Real files with bytes changed, cut out, doubled or put in, and others that were never real."""
-
-    def damage(data, cuts):
-        for place, length, new in cuts:
-            place = place % (len(data) + 1)
-            data = data[:place] + new + data[place + length :]
-        return data
-
-    cut = st.tuples(st.integers(0, 1 << 20), st.sampled_from([0, 1, 1, 2, 8, 1 << 20]), st.binary(max_size=8))
-    real = st.builds(damage, st.sampled_from(originals), st.lists(cut, max_size=4))
-    return st.one_of(real, real, real, st.binary(max_size=200), st.text(max_size=100).map(str.encode))
-
-
-def each(strategy, count):
-    """Calls a function on so many examples."""
-
-    def decorate(function):
-        quiet = settings(
-            max_examples=count, database=None, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
-        )
-
-        @quiet
-        @given(strategy)
-        def examples(case):
-            function(case)
-
-        examples()
-
-    return decorate
+GROWTH, SIZE = 4 << 30, 4
 
 
 def toml(folder, count):
@@ -199,95 +112,6 @@ def checkpoints(folder, count):
 
     counter.executed = mark.exists()
     return counter
-
-
-def command_line(folder, count):
-    """Whole commands, but for the training itself, called in a folder of their own: some make files by made-up names."""
-    counter, precious, here = Counter(), folder / "precious.npy", folder / "here"
-    here.mkdir()
-    problem, config = tiny(**{"operator.width": 2, "training.steps": 10, "training.warmup": 5})
-    train_in(folder / "good", problem, config)
-    np.save(precious, np.ones(3))
-    np.save(folder / "inputs.npy", np.ones((2, problem.input.size)))
-    (folder / "settings.toml").write_bytes(TOML)
-    rows = [{"method": "pi", "setting": "clean", "attack": "none", "metric": "relative_l2", "value": 0.1}]
-    save_result(folder / "results", Result("paper", "poisson", 0, rows, {}, {}, {}, {}, []))
-    (folder / "bad").mkdir()
-    (folder / "bad" / "config.json").write_text('{"problem": {"name": "poisson"}, "training": 3}')
-    np.save(folder / "nan.npy", np.full((2, 100), np.nan))
-    there = ("good", "bad", "nowhere", "nan.npy", "precious.npy", "inputs.npy", "settings.toml", "results")
-    places = [str(folder / name) for name in there]
-    commands = st.sampled_from(["train", "predict", "evaluate", "report", "resume", "replay", "audit", "list", "tarin"])
-    problems = st.sampled_from(["poisson", "heat", "wave", "burgers", "all", "3"])
-    number = st.integers(-3, 1 << 70).map(str) | st.floats().map(str)
-    anything = st.one_of(st.sampled_from(places), problems, number, st.text(max_size=12))
-    setting = st.tuples(st.sampled_from(KEYS), st.sampled_from(VALUES) | number).map("=".join)
-    option = st.one_of(
-        st.tuples(st.just("--set"), setting),
-        st.tuples(st.sampled_from(["--seed", "--method", "--out", "--recipe", "--config", "--input"]), anything),
-        st.tuples(st.sampled_from(["--parts", "--tests", "--eps", "--format", "-o", "--replay"]), anything),
-        st.tuples(st.just("--output"), st.just(str(precious))),
-        st.tuples(st.sampled_from(["--json", "--resume", "--deterministicc", "--", ""])),
-    )
-    drawn = st.tuples(commands, st.lists(anything, max_size=2), st.lists(option, max_size=3))
-    # Whole commands that write where something lies, beside one that is drawn.
-    writing = st.sampled_from(
-        [
-            ["predict", places[0], "--input", places[5], "--output", str(precious)],
-            ["report", places[7], "--format", "md", "-o", str(precious)],
-        ]
-    )
-    line = st.one_of(drawn, drawn, drawn, st.tuples(writing, st.just([]), st.lists(option, max_size=2)))
-    changed, kept = [], files_in(folder)
-
-    def call(words):
-        out, err = io.StringIO(), io.StringIO()
-        argv, sys.argv = sys.argv, ["stablepdenet", *words]
-        try:
-            with contextlib.chdir(here), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-                cli.main()
-        except SystemExit as stop:
-            if not isinstance(stop.code, int) or stop.code not in (0, 1, 2, 3, 4, 5, 6, 7):
-                raise RuntimeError(f"exit code {stop.code!r}") from None
-            if stop.code > 1 and not err.getvalue().startswith("stablepdenet: "):
-                raise RuntimeError(f"no sentence: {err.getvalue()!r}") from None
-            now = files_in(folder)
-            touched = {path for path, data in kept.items() if now.get(path) != data}
-            # What succeeded may write where it was told to, and nowhere else.
-            changed.extend(touched if stop.code else touched - {Path(word) for word in words})
-            for path in touched:
-                path.write_bytes(kept[path])
-            if stop.code:
-                raise UserError(err.getvalue()) from None
-        finally:
-            sys.argv = argv
-
-    def would_train(*_, **__):
-        raise ConfigError("A training would begin here.")
-
-    begin, show = runs.start, warnings.showwarning
-    runs.start = would_train
-    try:
-
-        @each(line, count)
-        def _(case):
-            command, words, options = case
-            words = [
-                *([command] if isinstance(command, str) else command),
-                *words,
-                *(word for option in options for word in option),
-            ]
-            counter.check(lambda: call(words), words)
-
-    finally:
-        runs.start, warnings.showwarning = begin, show
-    counter.written_over = len(changed)
-    return counter
-
-
-def files_in(folder):
-    """What lies in a folder, but for locks."""
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "lock"}
 
 
 READERS = {"settings": toml, "arrays": arrays, "checkpoints": checkpoints, "command_line": command_line}

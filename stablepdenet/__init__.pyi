@@ -26,6 +26,7 @@ from .refining import RefinedOperator as RefinedOperator
 from .refining import refine as refine
 from .runs import configure as configure
 from .runs import load_operator as load_operator
+from .runs import robust as robust
 from .solving import solve as solve
 from .spaces import GaussianField as GaussianField
 from .spaces import ModalInput as ModalInput

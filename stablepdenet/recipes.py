@@ -46,4 +46,5 @@ def explain(config: Config) -> str:
     """Which way a recipe took, in a sentence."""
     if config.operator.kind == "solved":
         return "Solved by least squares, without training: every residual is linear in u and a."
-    return f"Trained, and refined by {config.operator.refinements} step(s), as for residuals not linear in u and a."
+    steps = config.operator.refinements
+    return f"Trained, and refined by {steps} steps, or more where needed: not every residual is linear in u and a."

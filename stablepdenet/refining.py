@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -23,6 +25,10 @@ CUT = 1e-5
 ROUNDING = 2e-6
 # Inputs whose linearised residuals say which directions there are.
 TRIED = 8
+# Where a step moves u or a derivative by more, of its own size, the next one does not arrive.
+FAR = 0.25
+# Inputs that are asked whether their steps settle.
+ASKED = 20
 
 
 class Part(NamedTuple):
@@ -35,6 +41,15 @@ class Part(NamedTuple):
     tests: Float[Array, "tests n"] | None
 
 
+class Progress(NamedTuple):
+    """Fields after some steps, the sum of these in the directions' coordinates, and by how much the last one moved the
+    fields, of their own size."""
+
+    fields: list[Fields]
+    total: Float[Array, " rank"]
+    moved: Float[Array, ""]
+
+
 class RefinedOperator(AbstractBasisOperator):
     """An operator whose coefficients take `steps` Gauss-Newton steps on the physics residual, in the space of its own
     basis, from where it would have stood, or from 0 where r is smaller there:
@@ -42,7 +57,8 @@ class RefinedOperator(AbstractBasisOperator):
         c <- c - W (J W)^+ r(c, a),   r = (sqrt(w_q / N_q) P_q F_q(sum_j c_j phi_j, a))_q,   J = dr/dc.
 
     So an attack cannot send the steps astray from a start that is worse than none; and steps after which r is larger
-    are not taken.
+    are not taken. Inputs whose last step but one still moved u or a derivative by a quarter take `further` ones before
+    the last.
     P_q is the projection onto the functions phi themselves: what no combination of them can follow, as a rough input
     leaves it, is not fitted. W spans the directions that are not rounding, scaled so that J W is near orthonormal.
     It is an operator like any other: attacks and audits go through the steps.
@@ -53,6 +69,7 @@ class RefinedOperator(AbstractBasisOperator):
     parts: list[Part]
     problem: Problem = eqx.field(static=True)
     steps: int = eqx.field(static=True)
+    further: int = eqx.field(static=True)
 
     @property
     def lifted(self) -> bool:
@@ -65,12 +82,20 @@ class RefinedOperator(AbstractBasisOperator):
         c = self.operator.coefficients(a)
         free = len(self.directions)
         # One input at a time: the Jacobian of each is as large as the basis on all points.
-        kept, steps = jax.lax.map(lambda pair: self._steps(*pair), (c, a))
+        kept, steps, _ = jax.lax.map(lambda pair: self._steps(*pair), (c, a))
         own = jnp.where(kept[:, None], c[:, :free], 0.0) - steps @ self.directions.T
         return jnp.concatenate([own, c[:, free:]], axis=1)
 
-    def _steps(self, c: Float[Array, " k"], a: Float[Array, " m"]) -> tuple[Bool[Array, ""], Float[Array, " rank"]]:
-        """Whether the operator's own coefficients are where to start, and all steps in the directions' coordinates."""
+    def settled(self, a: Float[Array, "batch m"]) -> Bool[Array, " batch"]:
+        """Whether the steps of each answer come to an end. Where they do not, it may be wrong, however small r is."""
+        _, _, moved = jax.lax.map(lambda pair: self._steps(*pair), (self.operator.coefficients(a), a))
+        return moved <= FAR
+
+    def _steps(
+        self, c: Float[Array, " k"], a: Float[Array, " m"]
+    ) -> tuple[Bool[Array, ""], Float[Array, " rank"], Float[Array, ""]]:
+        """Whether the operator's own coefficients are where to start, all steps in the directions' coordinates, and by
+        how much the last one moved the fields."""
 
         def residual_of(fields: list[Fields]) -> Float[Array, "batch rows"]:
             return projected_residual(self.problem, self.parts, fields, a)
@@ -84,23 +109,44 @@ class RefinedOperator(AbstractBasisOperator):
         fields = jax.tree.map(lambda ours, none: jnp.where(kept, ours, none), fields, nothing)
         turned = [part.turned for part in self.parts]
         rank = self.directions.shape[1]
-        total, start = jnp.zeros(rank), size(fields)
-        for _ in range(self.steps):
+
+        def advance(at: Progress) -> Progress:
             # All columns as one batch: a vmap of the derivative has a dimension of one that slows its gradients.
-            many = jax.tree.map(lambda field: jnp.broadcast_to(field, (rank, *field.shape[1:])), fields)
+            many = jax.tree.map(lambda field: jnp.broadcast_to(field, (rank, *field.shape[1:])), at.fields)
             _, columns = jax.jvp(residual_of, (many,), (turned,))
             gram = columns @ columns.T
             # W makes the Gram matrix near the identity; the ridge is for inputs far from the state it was made at.
             ridge = jnp.finfo(gram.dtype).eps * jnp.trace(gram) * jnp.eye(len(gram))
-            step = jax.scipy.linalg.solve(gram + ridge, columns @ residual_of(fields)[0], assume_a="pos")
-            fields = jax.tree.map(lambda field, entry, step=step: field - step[None] @ entry, fields, turned)
-            total = total + step
+            step = jax.scipy.linalg.solve(gram + ridge, columns @ residual_of(at.fields)[0], assume_a="pos")
+            change = jax.tree.map(lambda entry: step[None] @ entry, turned)
+            fields = jax.tree.map(jnp.subtract, at.fields, change)
+            return Progress(fields, at.total + step, _ratio(change, fields))
+
+        start = at = Progress(fields, jnp.zeros(rank), jnp.zeros(()))
+        for _ in range(self.steps - 1):
+            at = advance(at)
+        if self.further:
+            at = self._arrive(advance, at)
+        if self.steps:
+            at = advance(at)
         # Steps that did not help are not taken.
-        return kept, jnp.where(size(fields) < start, total, 0.0)
+        return kept, jnp.where(size(at.fields) < size(start.fields), at.total, 0.0), at.moved
+
+    def _arrive(self, advance: Callable[[Progress], Progress], at: Progress) -> Progress:
+        """The `further` steps where they are needed. Gradients do not go through them: where they arrive, those of the
+        step after them are the answer's."""
+        far, stopped = at.moved > FAR, jax.lax.stop_gradient(at)
+
+        def more(at: Progress) -> Progress:
+            return jax.lax.stop_gradient(jax.lax.fori_loop(0, self.further, lambda _, at: advance(at), at))
+
+        arrived = jax.lax.cond(far, more, lambda at: at, stopped)
+        return jax.tree.map(lambda new, old: jnp.where(far, new, old), arrived, at)
 
 
-def refine(operator: AbstractOperator, problem: Problem, *, steps: int = 1) -> RefinedOperator:
-    """The operator with `steps` Gauss-Newton steps after it; one is enough for a linear problem."""
+def refine(operator: AbstractOperator, problem: Problem, *, steps: int = 1, further: int = 0) -> RefinedOperator:
+    """The operator with `steps` Gauss-Newton steps after it, and `further` ones for inputs that have not arrived by
+    then; one is enough for a linear problem."""
     if not isinstance(operator, AbstractBasisOperator):
         raise ConfigError(f"{type(operator).__name__} has no basis to refine in: it must be a DeepONet, or solved.")
     problem = dataclasses.replace(problem, blocks=problem.fine or problem.blocks, fine=())
@@ -129,7 +175,21 @@ def refine(operator: AbstractOperator, problem: Problem, *, steps: int = 1) -> R
     directions = (right[:rank] / values[:rank, None]).T
     turn = jnp.asarray(directions.T, jnp.float32)
     parts = [part._replace(turned=jax.tree.map(lambda entry: turn @ entry, part.own)) for part in plain]
-    return RefinedOperator(operator, turn.T, parts, problem, steps)
+    return RefinedOperator(operator, turn.T, parts, problem, steps, further)
+
+
+def warn_unsettled(operator: AbstractOperator, problem: Problem) -> None:
+    """Tries a refined operator on inputs of the problem's own, without labels; says so where steps do not settle."""
+    if not isinstance(operator, RefinedOperator):
+        return
+    a = problem.sample(ASKED, key=jax.random.key(1))
+    left = int(jnp.sum(~jax.jit(lambda a: operator.settled(a))(a)))
+    if left:
+        warnings.warn(
+            f"Refining does not settle on {left} of {ASKED} inputs of '{problem.name}', whose answers are not to be "
+            "trusted: its functions or its points are too few. Raise operator.width, or the number of points.",
+            stacklevel=3,
+        )
 
 
 def _open(operator: AbstractBasisOperator, problem: Problem, free: int) -> Problem:
@@ -188,6 +248,19 @@ def _fields(parts: list[Part], c: Float[Array, " k"]) -> tuple[list[Fields], lis
         nothing.append({word: c[None, free:] @ entry for word, entry in part.lift.items()})
         fields.append({word: nothing[-1][word] + c[None, :free] @ entry for word, entry in part.own.items()})
     return nothing, fields
+
+
+def _ratio(change: list[Fields], fields: list[Fields]) -> Float[Array, ""]:
+    """The largest change of u or one of its derivatives over the points of all blocks, of its own norm there."""
+
+    def norms(blocks: list[Fields]) -> Float[Array, " words"]:
+        # Nobody asks for the gradient, which at zero is not a number.
+        blocks = jax.lax.stop_gradient(blocks)
+        words = sorted({word for block in blocks for word in block})
+        own = [[block[word] for block in blocks if word in block] for word in words]
+        return jnp.stack([jnp.linalg.norm(jnp.concatenate(parts, axis=1)) for parts in own])
+
+    return jnp.max(norms(change) / norms(fields))
 
 
 def _tests(

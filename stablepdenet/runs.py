@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -14,8 +14,10 @@ from stablepdenet.errors import CheckpointError, ConfigError, Interrupted, shown
 from stablepdenet.methods import METHODS
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.problems import PROBLEMS, Problem, complete_options, make_problem
-from stablepdenet.recipes import settings_of
-from stablepdenet.training import SOLVED, Program, Run, TrainState, deployed, train_in, train_suite
+from stablepdenet.recipes import explain, settings_of
+from stablepdenet.refining import warn_unsettled
+from stablepdenet.training import SOLVED, Program, Run, TrainState, deployed, train, train_in, train_suite
+from stablepdenet.training.loop import Report
 from stablepdenet.training.run import load_config, read_json, storage, write_json
 from stablepdenet.training.suite import NewReport
 
@@ -40,6 +42,31 @@ def configure(problem: Problem, changes: Mapping[str, Any] | None = None, *, rec
         raise ConfigError("recipe is not a setting of its own: choose it by --recipe, or configure(..., recipe=...).")
     identity = {"name": problem.name, FINGERPRINT: problem.fingerprint}
     return override(Config(problem=identity), {**own, **settings_of(recipe, problem), **(changes or {})})
+
+
+def robust(
+    problem: Problem,
+    changes: Mapping[str, Any] | None = None,
+    *,
+    folder: Path | str | None = None,
+    say: Callable[[str], None] = print,
+    report: Report = lambda row: None,
+) -> AbstractOperator:
+    """The operator that we recommend for a problem, yours included, as it answers; `say` is told which way was taken.
+
+    Where every residual is linear in u and a, it is solved by least squares; where not, it is trained on clean inputs
+    and refined by Gauss-Newton steps in every answer; where these do not settle, there is a warning. With a `folder`
+    the training is kept there, and continued.
+
+        operator = stablepdenet.robust(problem)
+        u = operator(a, jnp.asarray(problem.grid))
+    """
+    config = configure(problem, changes, recipe="robust")
+    say(explain(config))
+    state = train_in(folder, problem, config, report=report) if folder else train(problem, config, report=report)
+    operator = deployed(state.trained, problem, config)
+    warn_unsettled(operator, problem)
+    return operator
 
 
 def resolve(name: str, changes: Mapping[str, Any], *, recipe: str = "paper") -> tuple[Problem, Config]:

@@ -7,11 +7,14 @@ import hashlib
 import importlib
 import importlib.metadata
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from stablepdenet.errors import UserError
 
 FAULTS = Path(__file__).parents[1] / "faults"
 
@@ -33,24 +36,23 @@ def test_no_reader_is_surprised_by_what_it_reads(load, tmp_path):
 
 
 def test_the_watch_sees_tracebacks_hangs_and_silence(load, monkeypatch):
-    fuzz = load("fuzz")
-    counter = fuzz.Counter()
+    cases = load("cases")
+    counter = cases.Counter()
     counter.check(lambda: 1 / 0, "division")
-    monkeypatch.setattr(fuzz, "SECONDS", 0.1)
-    previous = fuzz.signal.signal(fuzz.signal.SIGALRM, fuzz.watched)
+    monkeypatch.setattr(cases, "SECONDS", 0.1)
+    previous = signal.signal(signal.SIGALRM, cases.watched)
     counter.check(lambda: [None for _ in iter(int, 1)], "for ever")
-    fuzz.signal.signal(fuzz.signal.SIGALRM, previous)
+    signal.signal(signal.SIGALRM, previous)
 
     def silent():
-        raise fuzz.UserError(" ")
+        raise UserError(" ")
 
     counter.check(silent, "nothing said")
     assert (counter.tracebacks, counter.hangs, counter.cases) == (2, 1, 3)
 
 
 def test_the_watch_sees_files_written_over(load, monkeypatch, tmp_path):
-    fuzz = load("fuzz")
-
+    commands = load("commands")
     monkeypatch.chdir(tmp_path)
 
     def careless():
@@ -59,9 +61,9 @@ def test_the_watch_sees_files_written_over(load, monkeypatch, tmp_path):
         print("stablepdenet: no", file=sys.stderr)
         raise SystemExit(3)
 
-    monkeypatch.setattr(fuzz.cli, "main", careless)
+    monkeypatch.setattr(commands.cli, "main", careless)
     (tmp_path / "watched").mkdir()
-    assert fuzz.command_line(tmp_path / "watched", 10).written_over >= 10
+    assert commands.command_line(tmp_path / "watched", 10).written_over >= 10
     # Nor is the folder littered that the fuzzer was called in.
     assert [path.name for path in tmp_path.iterdir()] == ["watched"]
 

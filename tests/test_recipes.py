@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from stablepdenet import Block, configure, load_operator, make_problem, train_in
+from stablepdenet import Block, configure, load_operator, make_problem, relative_l2, robust, train_in
 from stablepdenet.campaign import make_jobs
 from stablepdenet.campaign.job import run_job
 from stablepdenet.errors import ConfigError
@@ -54,14 +54,26 @@ def test_unknown_recipes_are_refused(tmp_path):
         configure(make_problem("poisson"), {"operator.kind": "modified", "operator.refinements": 1})
 
 
-def test_a_robust_run_is_loaded_as_it_answers(tmp_path):
-    problem = make_problem("burgers", SMALL)
-    state = train_in(tmp_path, problem, configure(problem, TINY, recipe="robust"))
-    assert isinstance(state.trained, ConstrainedOperator)
-    _, operator = load_operator(tmp_path, problem)
-    assert isinstance(operator, RefinedOperator)
+def test_robust_is_trained_in_a_folder_and_loaded_as_it_answers(tmp_path):
+    problem, said = dataclasses.replace(make_problem("burgers", SMALL), name="my own"), []
+    made = robust(problem, TINY, folder=tmp_path, say=said.append)
+    assert len(said) == 1 and said[0].startswith("Trained, and refined by 3 steps")
+    _, loaded = load_operator(tmp_path, problem)
     a, grid = problem.sample(2, key=jax.random.key(0)), jnp.asarray(problem.grid)
-    assert np.array_equal(operator.operator(a, grid), state.trained(a, grid))
+    for operator in (made, loaded):
+        assert isinstance(operator, RefinedOperator)
+        assert isinstance(operator.operator, ConstrainedOperator)
+        assert np.array_equal(operator.operator(a, grid), made.operator(a, grid))
+
+
+def test_robust_solves_what_is_linear_and_says_so(capsys):
+    problem = dataclasses.replace(make_problem("poisson"), name="my own")
+    operator = robust(problem)
+    assert capsys.readouterr().out.startswith("Solved by least squares")
+    assert isinstance(operator, LinearOperator)
+    a = problem.sample(5, key=jax.random.key(0))
+    u = np.asarray(operator(a, jnp.asarray(problem.grid)))
+    assert relative_l2(u, problem.reference(np.asarray(a))) < 1e-6
 
 
 def test_a_solved_run_needs_no_checkpoint(tmp_path):

@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from stablepdenet import Block, audit, load_model, make_problem, points, refine
+from stablepdenet import Block, load_model, make_problem, points, refine
 from stablepdenet.errors import ConfigError
+from stablepdenet.evaluation.session import Session
 from stablepdenet.operators import AbstractBasisOperator, ConstrainedOperator, DeepONet, ModifiedDeepONet
 from stablepdenet.physics import physics_loss, residual_map
-from stablepdenet.refining import projected_residual
+from stablepdenet.refining import projected_residual, warn_unsettled
 
 
 def error(operator, problem, a):
@@ -35,10 +36,12 @@ def test_a_plain_operator_becomes_accurate_and_stable(poisson):
     for inputs in (a, rough):
         assert error(refined, problem, inputs) < 0.05 * error(plain, problem, inputs)
     # Its own worst case is found by gradients through the step.
-    found = audit({"pi": plain, "refined": refined}, problem, parts=["errors", "attacks"], tests=10, eps=[0.05])
-    worst = [found.value("relative_l2", method=name, attack="whitebox", setting="0.05") for name in ("pi", "refined")]
-    assert worst[1] < 0.1 * worst[0]
-    assert worst[1] >= found.value("relative_l2", method="refined", attack="common", setting="0.05")
+    operators = {"pi": plain, "refined": refined}
+    session = Session(operators, problem, tests=10, eps=(0.05,), identity={"recipe": "own", "seed": 0})
+    common = jnp.asarray(session.common(0.05).inputs)
+    worst = {name: jnp.asarray(session.worst(name, 0.05)) for name in operators}
+    assert error(refined, problem, worst["refined"]) < 0.1 * error(plain, problem, worst["pi"])
+    assert error(refined, problem, worst["refined"]) >= error(refined, problem, common)
 
 
 def test_one_step_is_the_least_squares_solution_of_a_linear_problem(poisson):
@@ -123,6 +126,42 @@ def test_steps_help_a_nonlinear_problem():
     assert error(refine(plain, problem, steps=3), problem, rough) < 0.5 * error(plain, problem, rough)
 
 
+class Modes(AbstractBasisOperator):
+    """Sines, and no idea of their coefficients."""
+
+    def coefficients(self, a):
+        return 0.0 * a[:, :12]
+
+    def basis(self, points):
+        return jnp.sin(jnp.pi * points * jnp.arange(1, 13))
+
+
+def test_inputs_that_are_far_off_take_further_steps():
+    problem = make_problem("poisson")
+    pde = Block("pde", points.hammersley(200), lambda u, u_xx, a: -u_xx + 100.0 * u**3 - a)
+    own = dataclasses.replace(problem, blocks=(pde,), fine=())
+    sizes = jnp.geomspace(0.3, 30.0, 20)[:, None]
+    a, grid = sizes * jnp.sin(3.0 * jnp.asarray(problem.input.sensors)), jnp.asarray(problem.grid)
+    three, further, many = (
+        refine(Modes(), own, steps=steps, further=more) for steps, more in ((3, 0), (3, 8), (12, 0))
+    )
+    answers = [operator(a, grid) for operator in (three, further, many)]
+    left = [np.linalg.norm(u - answers[-1], axis=1) / np.linalg.norm(answers[-1], axis=1) for u in answers]
+    assert np.max(left[0]) > 0.1
+    assert np.max(left[1]) < 1e-3
+    assert np.sum(three.settled(a)) < 20
+    assert np.all(further.settled(a))
+    # Where three are enough, there are no more.
+    near = left[0] < 1e-3
+    assert 3 < np.sum(near) < 17
+    assert np.allclose(left[0][near], left[1][near], rtol=1e-3, atol=1e-6)
+    # The answer's slope along a change of the input, though gradients skip the further steps.
+    along = 0.1 * jnp.cos(a[-1:])
+    _, slope = jax.jvp(lambda far: further(far, grid), (a[-1:],), (along,))
+    change = many(a[-1:] + along, grid) - many(a[-1:] - along, grid)
+    assert np.linalg.norm(2 * slope - change) < 1e-3 * np.linalg.norm(change)
+
+
 def test_an_input_may_be_a_coefficient():
     # -(a u_xx) = 1: without an input there is no equation, so directions must come from real inputs.
     problem, plain = make_problem("poisson"), load_model("poisson", "pi")
@@ -177,6 +216,8 @@ def test_steps_that_do_not_help_are_not_taken(poisson):
     a = problem.sample(3, key=jax.random.key(3))
     refined = refine(plain, own, steps=1)
     kept = plain.coefficients(a)
+    with pytest.warns(UserWarning, match="does not settle on 20 of 20 inputs of 'poisson'"):
+        warn_unsettled(refine(plain, own, steps=6), own)
     assert np.array_equal(refined.coefficients(a), kept) or np.array_equal(refined.coefficients(a), 0.0 * kept)
 
 

@@ -142,10 +142,13 @@ class _Reports:
 def _summarise(problem: Problem, config: Config, states: dict[str, TrainState], folder: Path, as_json: bool) -> None:
     """The clean error of what was trained."""
     from stablepdenet.evaluation import audit
+    from stablepdenet.refining import warn_unsettled
     from stablepdenet.report.tables import print_errors
     from stablepdenet.training import deployed
 
     operators = {name: deployed(state.trained, problem, config) for name, state in states.items()}
+    for operator in operators.values():
+        warn_unsettled(operator, problem)
     found = audit(operators, problem, parts=["errors"], tests=None, eps=[], recipe=config.recipe, seed=config.seed)
     rows = [row for row in found.rows if row["metric"] == "relative_l2"]
     if as_json:

@@ -18,6 +18,8 @@ from stablepdenet.refining import refine
 
 # The kind of operator that needs no training.
 SOLVED = "solved"
+# Steps that an answer takes beyond its refinements where it has not arrived by then.
+FURTHER = 8
 # The part of all steps over which a cosine schedule rises.
 RISING = 0.05
 
@@ -57,4 +59,4 @@ def make_operator(problem: Problem, config: Config, *, key: PRNGKeyArray) -> Abs
 def deployed(operator: AbstractOperator, problem: Problem, config: Config) -> AbstractOperator:
     """A trained operator as it answers: refined, if the configuration says so."""
     steps = config.operator.refinements
-    return refine(operator, problem, steps=steps) if steps else operator
+    return refine(operator, problem, steps=steps, further=FURTHER) if steps else operator
