@@ -3,8 +3,10 @@
 import os
 import tempfile
 
-# One thread for products: two test processes share two cores, and equal bytes are promised on one core.
-os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
+# One thread for products: two test processes share two cores, and equal bytes are promised on one core. Most of a
+# test's time is compiling, which is shorter with fewer optimisations.
+FLAGS = "--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=1"
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}"
 
 # Many tests compile the same small programs: keep them for the length of the session, for all its processes. The first
 # to come here makes the folder; the others inherit its name.
