@@ -4,9 +4,9 @@ import csv
 
 from document import DOCS, markdown
 
+from stablepdenet.methods import METHODS
 from stablepdenet.report import names
 
-METHODS = ("pi", "adv", "stable")
 ATTACKS = ("noise", "common", "physics", "search", "apgd", "whitebox")
 VISCOSITIES = ("0.01", "0.005", "0.002")
 FRONT = ("front_exact_median", "front_learned_median", "front_error_median")
@@ -36,13 +36,10 @@ def viscosity():
     for value in VISCOSITIES:
         found = read(f"burgers-{value}")
         for method in (*METHODS, "robust"):
-            attacked = {
-                metric: v for (name, *case, metric), v in found.items() if (name, *case) == (method, "common", "0.10")
-            }
-            errors = [found[method, "none", "clean", "relative_l2"], attacked["relative_l2"]]
-            gains = [attacked["kappa_S"], attacked["kappa_E"]]
-            fronts = [f"{attacked[metric]:.3f}" for metric in FRONT]
-            first = value if method == METHODS[0] else ""
-            rows.append([first, names.method_title(method), *(f"{x:.2g}" for x in (*errors, *gains)), *fronts])
+            clean = found[method, "none", "clean", "relative_l2"]
+            attacked = [found[method, "common", "0.10", metric] for metric in ("relative_l2", "kappa_S", "kappa_E")]
+            fronts = [f"{found[method, 'common', '0.10', metric]:.3f}" for metric in FRONT]
+            first = value if method == "pi" else ""
+            rows.append([first, names.method_title(method), *(f"{x:.2g}" for x in (clean, *attacked)), *fronts])
     header = ["viscosity", "", "clean", "ε = 0.10", "κ_S", "κ_E", "front moves: exact", "learned", "error"]
     return markdown(header, rows)

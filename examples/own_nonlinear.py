@@ -1,6 +1,6 @@
 """A nonlinear PDE of your own, by the recipe that we recommend: reaction and diffusion, with the source as input.
 
-Run it with `python examples/own_nonlinear.py`: some two minutes on one core.
+Run it with `python examples/own_nonlinear.py`: two and a half minutes on one core.
 """
 
 import argparse
@@ -50,7 +50,7 @@ reaction = sp.Problem(
 
 
 def main(steps: int = 10_000) -> dict[str, float]:
-    """Makes the operator and returns its relative L2 errors: clean, and under an attack on its own error."""
+    """Makes the operator and returns its relative L2 errors: clean, and under the paper's test attack on it."""
     operator = sp.robust(
         reaction, {"training.steps": steps}, report=lambda row: row["step"] % 1000 or print(row["step"], row["loss"])
     )

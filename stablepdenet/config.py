@@ -32,8 +32,8 @@ class OperatorConfig:
     """The networks: 4 weight matrices of width 128 in branch and trunk; `embedding` is what the trunk sees.
 
     The kind `solved` has no networks: it is the solution of a linear problem by least squares. With `constraints` hard,
-    solutions have the form of the problem's ansatz. `refinements` counts the Gauss-Newton steps of every
-    answer; inputs that have not arrived by then take more.
+    solutions have the form of the problem's ansatz. `refinements` counts the Gauss-Newton steps of every answer; inputs
+    that have not arrived by then take more.
     """
 
     kind: str = _choice("deeponet", "deeponet", "modified", "solved")

@@ -37,7 +37,7 @@ Tree = TypeVar("Tree")
 def save(parent: Path, state: TrainState, config: dict[str, Any], *, keep: int) -> Path:
     """Writes the checkpoint of `state` below `parent` and removes all but the newest `keep`."""
     step = int(state.step)
-    final, draft = parent / f"step-{step:08d}", parent / f".draft-{step:08d}"
+    final, draft = parent / name_of(step), parent / f".draft-{step:08d}"
     _remove_drafts(parent)
     if not parent.exists():
         parent.mkdir(parents=True)
@@ -65,6 +65,11 @@ def save(parent: Path, state: TrainState, config: dict[str, Any], *, keep: int) 
             _retire(other)
     _remove_drafts(parent)
     return final
+
+
+def name_of(step: int) -> str:
+    """A checkpoint's folder."""
+    return f"step-{step:08d}"
 
 
 def _surroundings() -> dict[str, Any]:
@@ -109,7 +114,7 @@ def load(folder: Path, template: TrainState, config: dict[str, Any]) -> TrainSta
     not fit is refused, and what is damaged is told apart from what is foreign."""
     files = read_files(folder)
     manifest = _manifest(folder, files[MANIFEST])
-    if manifest.get("config") != config or folder.name != f"step-{manifest.get('step', -1):08d}":
+    if manifest.get("config") != config or folder.name != name_of(manifest["step"]):
         raise CheckpointError(f"Checkpoint '{folder}' belongs to another run: its manifest does not fit config.json.")
     try:
         arrays = safetensors.numpy.load(files[STATE])

@@ -95,7 +95,7 @@ class Run:
 
     def warn_of_changes(self, step: int) -> None:
         """Says so where a run goes on under other versions or on more or fewer cores: its last digits may differ."""
-        folder = next(path for path in checkpoint.existing(self.checkpoints) if int(path.name[5:]) == step)
+        folder = self.checkpoints / checkpoint.name_of(step)
         if changed := checkpoint.changes(folder):
             warnings.warn(
                 f"'{folder}' was written with {'; '.join(changed)}: the run goes on, but its last digits may not be "
