@@ -16,6 +16,9 @@ from stablepdenet.errors import ConfigError, shown
 
 Value = bool | int | float | str
 
+# Recipes that train the paper's three methods together; any other makes one operator.
+SUITES = ("paper", "plain")
+
 
 def _number(default: Any, *, low: float, high: float | None = None, exclusive: bool = False) -> Any:
     """A numeric field with its range; `exclusive` leaves both ends out. Whole numbers fit the compiled loops' int32."""
@@ -105,7 +108,7 @@ class Config:
 
     problem: Mapping[str, Value]
     seed: int = _number(0, low=0, high=2**32 - 1)
-    recipe: str = _choice("paper", "paper", "robust")
+    recipe: str = _choice("paper", *SUITES, "robust")
     operator: OperatorConfig = OperatorConfig()
     attack: AttackConfig = AttackConfig()
     method: MethodConfig = MethodConfig()
@@ -114,7 +117,7 @@ class Config:
     @property
     def called(self) -> str:
         """The method's name in tables: a recipe of its own stands under its own."""
-        return self.method.name if self.recipe == "paper" else self.recipe
+        return self.method.name if self.recipe in SUITES else self.recipe
 
     def as_dict(self) -> dict[str, Any]:
         """Nested plain values, as stored with a run."""

@@ -1,15 +1,20 @@
-"""Recipes: named configurations of the same parts. `paper` is the paper's own; `robust` is what we recommend."""
+"""Recipes: named configurations of the same parts.
+
+`paper` is the paper's training with the features that a problem's trunk gets; `plain` is the same with the paper's own
+trunk, which sees the coordinates alone; `robust` is what we recommend.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from stablepdenet.config import Config
+from stablepdenet.config import SUITES, Config
 from stablepdenet.errors import ConfigError
+from stablepdenet.operators import PLAIN
 from stablepdenet.problems import Problem
 from stablepdenet.solving import is_linear
 
-RECIPES = ("paper", "robust")
+RECIPES = (*SUITES, "robust")
 
 
 def settings_of(name: str, problem: Problem) -> dict[str, Any]:
@@ -21,6 +26,8 @@ def settings_of(name: str, problem: Problem) -> dict[str, Any]:
         raise ConfigError(f"--recipe {name!r} must be one of {', '.join(RECIPES)}.")
     if name == "paper":
         return {}
+    if name == "plain":
+        return {"recipe": name, "operator.embedding": PLAIN}
     solved = {"operator.kind": "solved", "method.name": "pi"}
     return {"recipe": name, **(solved if is_linear(problem) else trained(problem))}
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from filelock import FileLock, Timeout
 
 from stablepdenet.campaign.plan import BUDGETS, LAST, Job, steps_of
-from stablepdenet.config import Config, override
+from stablepdenet.config import SUITES, Config, override
 from stablepdenet.errors import AuditError, CheckpointError, ConfigError
 from stablepdenet.evaluation import Audit, audit
 from stablepdenet.evaluation.session import BASELINE
@@ -59,7 +59,7 @@ def run_job(job: Job, tell: Tell) -> None:
     with _alone(job, tell):
         if job.done:
             return
-        together = job.base == "paper"
+        together = job.base in SUITES
         began = time.perf_counter()
         states = start(problem, config, job.runs, together=together, new_report=new_report)
         best = {name: deployed(state.trained, problem, config) for name, state in states.items()}
@@ -134,7 +134,7 @@ def _measure(
         tell("audit", done, steps)
 
     tests = BUDGETS[job.budget].tests
-    few = min(FEW if job.base == "paper" else FEWER, tests or FEW)
+    few = min(FEW if job.base in SUITES else FEWER, tests or FEW)
     whole, sample = (
         audit(named, problem, parts=parts, tests=number, recipe=recipe, seed=job.seed, progress=progress)
         for named, parts, number in ((_baseline(job) | operators, ("errors",), tests), (operators, searched, few))
@@ -161,7 +161,7 @@ def _measure(
 
 def _baseline(job: Job) -> dict[str, AbstractOperator]:
     """What finds the common perturbation for a recipe that has no baseline of its own: the zoo's, of seed 0."""
-    if job.base != "paper" and job.label == job.problem:
+    if job.base not in SUITES and job.label == job.problem:
         with suppress(ConfigError):  # a problem that the zoo does not have
             return {BASELINE: load_model(job.problem, BASELINE)}
     return {}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stablepdenet.config import Config, flatten, override
+from stablepdenet.config import SUITES, Config, flatten, override
 from stablepdenet.errors import ConfigError
 from stablepdenet.methods import METHODS
 from stablepdenet.recipes import RECIPES
@@ -35,7 +35,7 @@ class Budget(NamedTuple):
 
 
 SHORT: dict[str, dict[str, Any]] = {
-    "paper": {"training.steps": 5_000, "training.warmup": 1_000, "training.refresh": 500},
+    **{suite: {"training.steps": 5_000, "training.warmup": 1_000, "training.refresh": 500} for suite in SUITES},
     "robust": {"training.steps": 1_000},
 }
 BUDGETS = {
@@ -46,7 +46,7 @@ BUDGETS = {
 
 @dataclass(frozen=True)
 class Job:
-    """A recipe on one problem from one seed (of the paper: its three methods): trained, audited, and written below
+    """A recipe on one problem from one seed (of a suite: its three methods): trained, audited, and written below
     `out`.
 
     `base` is the recipe, `recipe` its name with the settings that were changed; `label` is the problem with its options
@@ -80,7 +80,7 @@ class Job:
     def done(self) -> bool:
         """They are written in one piece, the best parameters' last."""
         last = path_of(Path(self.out), self.recipe + LAST, self.label, self.seed)
-        return self.path.exists() and (self.base != "paper" or last.exists())
+        return self.path.exists() and (self.base not in SUITES or last.exists())
 
     def dump(self) -> str:
         """As text, for another process."""
@@ -154,7 +154,7 @@ def steps_of(config: Config) -> int:
     training = config.training
     if config.operator.kind == SOLVED:
         return 0
-    if config.recipe != "paper":
+    if config.recipe not in SUITES:
         return training.steps
     return training.warmup + len(METHODS) * (training.steps - training.warmup)
 

@@ -27,7 +27,7 @@ def train(
         str | None, typer.Option(help="pi, adv, stable (default), or all: they share the warm-up.")
     ] = None,
     recipe: Annotated[
-        str, typer.Option(help="paper, or robust: solved if the problem is linear, else trained and refined.")
+        str, typer.Option(help="paper; plain: the paper's bare trunk; or robust: solved if linear, else trained and refined.")
     ] = "paper",
     seed: Annotated[int | None, typer.Option(help="Decides every random number of the run. Default: 0.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder. Default: runs/PROBLEM-METHOD-SEED.")] = None,
@@ -42,8 +42,8 @@ def train(
     """Train a method on a problem, from physics alone."""
     if method not in (None, "pi", "adv", "stable", "all"):
         raise ConfigError(f"--method {method!r} must be one of pi, adv, stable, all.")
-    if method and recipe != "paper":
-        raise ConfigError(f"--method {method} is for --recipe paper: another recipe has a method of its own.")
+    if method and recipe == "robust":
+        raise ConfigError(f"--method {method} is for the recipes paper and plain: robust has a method of its own.")
     together = method == "all"
     # From the start: jax is not imported yet, and nothing is compiled.
     with stop_requests() as requested:
@@ -54,7 +54,7 @@ def train(
         folder = out or Path("runs") / f"{problem}-{'all' if together else resolved.called}-{resolved.seed}"
         if holds_run(folder) and not resume:
             raise ConfigError(f"'{folder}' already holds a run: pass --resume to continue it, or choose another --out.")
-        if resolved.recipe != "paper":
+        if resolved.recipe == "robust":
             typer.echo(explain(resolved), err=True)
         with _Reports() as reports:
             states = start(setup, resolved, folder, together=together, new_report=reports.new)

@@ -69,7 +69,7 @@ def as_json(summary: Summary) -> list[dict[str, Any]]:
 
 def recipes_of(results: Iterable[Result | Place]) -> list[str]:
     """The paper's first."""
-    return names.in_order((result.recipe for result in results), ["paper"])
+    return names.in_order((result.recipe for result in results), ["paper", "plain"])
 
 
 def _places(result: Result) -> Iterable[tuple[Place, float]]:
