@@ -29,7 +29,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.linalg import solve_banded
 
-from stablepdenet import hats, points
+from stablepdenet import piecewise_linear, points
 from stablepdenet.evaluation import Measurer
 from stablepdenet.evaluation.inputs import TEST_SEED
 from stablepdenet.evaluation.metrics import relative_l2
@@ -71,13 +71,13 @@ def onto_grid(problem, x, t):
 
 def poisson_differences(problem, nodes):
     x = points.uniform(nodes)
-    to_nodes, to_grid = problem.input.matrix(x).T, splines(x, problem.axes[0]).T
+    to_nodes, to_grid = problem.inputs["a"].matrix(x).T, splines(x, problem.axes[0]).T
     return lambda a: poisson.finite_difference(a @ to_nodes).astype(np.float32) @ to_grid
 
 
 def helmholtz_differences(problem, nodes):
     x, h = points.uniform(nodes), 1 / (nodes - 1)
-    to_inside, to_grid = h**2 * problem.input.matrix(x[1:-1]).T, splines(x, problem.axes[0])[:, 1:-1].T
+    to_inside, to_grid = h**2 * problem.inputs["a"].matrix(x[1:-1]).T, splines(x, problem.axes[0])[:, 1:-1].T
     stencil = np.full((3, nodes - 2), -1.0)
     stencil[1] = 2.0 - (KAPPA * h) ** 2
     return lambda a: solve_banded((1, 1), stencil, (a @ to_inside).T).T.astype(np.float32) @ to_grid
@@ -85,7 +85,7 @@ def helmholtz_differences(problem, nodes):
 
 def crank_nicolson(problem, nodes, steps):
     x, to_grid = points.uniform(nodes), onto_grid(problem, points.uniform(nodes), points.uniform(steps + 1))
-    to_nodes, alpha = problem.input.matrix(x).T, complete_options("heat", {})["alpha"]
+    to_nodes, alpha = problem.inputs["a"].matrix(x).T, complete_options("heat", {})["alpha"]
 
     def solve(a):
         u = heat.finite_difference(a @ to_nodes, alpha, 1.0, steps)
@@ -100,7 +100,7 @@ def crank_nicolson(problem, nodes, steps):
 
 def pseudo_spectral(problem, nodes, steps):
     x = np.arange(nodes) / nodes
-    to_nodes = hats.values(problem.input.sensors, x).T
+    to_nodes = piecewise_linear.values(problem.inputs["a"].sensors, x).T
     to_grid = onto_grid(problem, points.uniform(nodes + 1), points.uniform(steps + 1))
 
     def solve(a):

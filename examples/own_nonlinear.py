@@ -35,8 +35,8 @@ def newton(a):
 reaction = sp.Problem(
     name="reaction-diffusion",
     equation="-u_xx + 100 u^3 = a,  u(0) = u(1) = 0",
-    coordinates=("x",),
-    input=sp.SensorInput(sp.GaussianField(length_scale=0.2, variance=100.0), sensors),
+    domain=sp.Box(x=(0, 1)),
+    inputs=sp.Inputs(a=sp.SensorInput(sp.GaussianField(length_scale=0.2, variance=100.0), sensors)),
     blocks=(
         sp.Block("pde", points.hammersley(500), lambda u, u_xx, a: -u_xx + RATE * u**3 - a),
         sp.Block("bc", points.boundary(), lambda u: u, weight=1000.0),

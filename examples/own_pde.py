@@ -27,8 +27,8 @@ def exact(a):
 advection_diffusion = sp.Problem(
     name="advection-diffusion",
     equation="u_t + c u_x - d u_xx = 0,  u and u_x of period 1,  u(x, 0) = a(x)",
-    coordinates=("x", "t"),
-    input=sp.SensorInput(sp.PeriodicGaussianField(), sensors),
+    domain=sp.Box(x=(0, 1), t=(0, 1), periodic="x"),
+    inputs=sp.Inputs(a=sp.SensorInput(sp.PeriodicGaussianField(), sensors)),
     blocks=(
         sp.Block(
             "pde",

@@ -24,7 +24,7 @@ def command_line(folder, count):
     problem, config = tiny(**{"operator.width": 2, "training.steps": 10, "training.warmup": 5})
     train_in(folder / "good", problem, config)
     np.save(precious, np.ones(3))
-    np.save(folder / "inputs.npy", np.ones((2, problem.input.size)))
+    np.save(folder / "inputs.npy", np.ones((2, problem.inputs.size)))
     (folder / "settings.toml").write_bytes(TOML)
     rows = [{"method": "pi", "setting": "clean", "attack": "none", "metric": "relative_l2", "value": 0.1}]
     save_result(folder / "results", Result("paper", "poisson", 0, rows, {}, {}, {}, {}, []))

@@ -4,6 +4,7 @@ from .attacks import PGDLinf as PGDLinf
 from .attacks import Unrestricted as Unrestricted
 from .attacks import ValueRange as ValueRange
 from .config import Config as Config
+from .domain import Box as Box
 from .evaluation import Audit as Audit
 from .evaluation import audit as audit
 from .evaluation import evaluation_inputs as evaluation_inputs
@@ -12,6 +13,7 @@ from .evaluation import relative_l2 as relative_l2
 from .evaluation import replay_audit as replay_audit
 from .evaluation import save_audit as save_audit
 from .operators import AbstractOperator as AbstractOperator
+from .operators import Ansatz as Ansatz
 from .operators import DeepONet as DeepONet
 from .operators import FunctionOperator as FunctionOperator
 from .operators import ModifiedDeepONet as ModifiedDeepONet
@@ -29,11 +31,17 @@ from .runs import load_operator as load_operator
 from .runs import robust as robust
 from .solving import solve as solve
 from .spaces import GaussianField as GaussianField
+from .spaces import Inputs as Inputs
+from .spaces import LogNormal as LogNormal
+from .spaces import MaternField as MaternField
 from .spaces import ModalInput as ModalInput
+from .spaces import NormalScalar as NormalScalar
 from .spaces import PeriodicGaussianField as PeriodicGaussianField
 from .spaces import PowerSeries as PowerSeries
+from .spaces import Scalar as Scalar
 from .spaces import SensorInput as SensorInput
 from .spaces import SineSeries as SineSeries
+from .spaces import Thresholded as Thresholded
 from .training import train as train
 from .training import train_in as train_in
 from .training import train_suite as train_suite

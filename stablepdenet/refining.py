@@ -31,14 +31,17 @@ FAR = 0.25
 ASKED = 20
 
 
+# The test functions of a block, or None where there are fewer points than functions.
+Tests = Float[Array, "_ _"] | None
+
+
 class Part(NamedTuple):
-    """A block of the problem as the steps see it: the functions whose coefficients are free there, those of the lift,
-    the free ones along the directions, and the test functions, or None where there are fewer points than functions."""
+    """What a query of the problem's blocks asks for: of the functions whose coefficients are free, of the lift's, and
+    of the free ones along the directions."""
 
     own: Fields
     lift: Fields
     turned: Fields
-    tests: Float[Array, "tests n"] | None
 
 
 class Progress(NamedTuple):
@@ -67,6 +70,7 @@ class RefinedOperator(AbstractBasisOperator):
     operator: AbstractBasisOperator
     directions: Float[Array, "free rank"]
     parts: list[Part]
+    tests: list[Tests]
     problem: Problem = eqx.field(static=True)
     steps: int = eqx.field(static=True)
     further: int = eqx.field(static=True)
@@ -75,7 +79,7 @@ class RefinedOperator(AbstractBasisOperator):
     def lifted(self) -> bool:
         return self.operator.lifted
 
-    def basis(self, points: Float[Array, "n dim"]) -> Float[Array, "n k"]:
+    def basis(self, points: Float[Array, "n dim"]) -> Float[Array, "n k *components"]:
         return self.operator.basis(points)
 
     def coefficients(self, a: Float[Array, "batch m"]) -> Float[Array, "batch k"]:
@@ -98,7 +102,7 @@ class RefinedOperator(AbstractBasisOperator):
         how much the last one moved the fields."""
 
         def residual_of(fields: list[Fields]) -> Float[Array, "batch rows"]:
-            return projected_residual(self.problem, self.parts, fields, a)
+            return projected_residual(self.problem, self.tests, fields, a)
 
         def size(fields: list[Fields]) -> Float[Array, ""]:
             return jnp.sum(residual_of(fields) ** 2)
@@ -150,20 +154,17 @@ def refine(operator: AbstractOperator, problem: Problem, *, steps: int = 1, furt
     if not isinstance(operator, AbstractBasisOperator):
         raise ConfigError(f"{type(operator).__name__} has no basis to refine in: it must be a DeepONet, or solved.")
     problem = dataclasses.replace(problem, blocks=problem.fine or problem.blocks, fine=())
-    size = problem.input.size
+    size = problem.inputs.size
     a = problem.sample(TRIED, key=jax.random.key(0))
     c = operator.coefficients(a)
     free = c.shape[1] - (size if operator.lifted else 0)
     problem = _open(operator, problem, free)
     bases = [operator.features(query) for query in block_queries(problem)]
-    tests = [_tests(operator, block.points, free) for block in problem.blocks]
-    plain = [
-        Part(jax.tree.map(lambda e: e[:free], basis), jax.tree.map(lambda e: e[free:], basis), {}, test)
-        for basis, test in zip(bases, tests, strict=True)
-    ]
+    plain = [Part(jax.tree.map(lambda e: e[:free], b), jax.tree.map(lambda e: e[free:], b), {}) for b in bases]
+    tests = _all_tests(operator, problem, plain, c[0], a[0])
 
     def residual(own: Float[Array, " free"], c: Float[Array, " k"], a: Float[Array, " m"]) -> Float[Array, " rows"]:
-        return projected_residual(problem, plain, _fields(plain, jnp.concatenate([own, c[free:]]))[1], a)[0]
+        return projected_residual(problem, tests, _fields(plain, jnp.concatenate([own, c[free:]]))[1], a)[0]
 
     slope = jax.jit(jax.jacfwd(residual))
     stacked = np.concatenate([np.asarray(slope(row[:free], row, of), np.float64) for row, of in zip(c, a, strict=True)])
@@ -173,9 +174,9 @@ def refine(operator: AbstractOperator, problem: Problem, *, steps: int = 1, furt
     # With more unknowns than equations, some would follow rounding.
     rank = min(len(stacked) // TRIED, max(1, int(np.sum(values > CUT * values[0]))))
     directions = (right[:rank] / values[:rank, None]).T
-    turn = jnp.asarray(directions.T, jnp.float32)
+    turn = jnp.asarray(directions.T, c.dtype)
     parts = [part._replace(turned=jax.tree.map(lambda entry: turn @ entry, part.own)) for part in plain]
-    return RefinedOperator(operator, turn.T, parts, problem, steps, further)
+    return RefinedOperator(operator, turn.T, parts, tests, problem, steps, further)
 
 
 def warn_unsettled(operator: AbstractOperator, problem: Problem) -> None:
@@ -223,19 +224,17 @@ def _open(operator: AbstractBasisOperator, problem: Problem, free: int) -> Probl
 
 
 def projected_residual(
-    problem: Problem, parts: list[Part], fields: list[Fields], a: Float[Array, " m"]
+    problem: Problem, tests: list[Tests], fields: list[Fields], a: Float[Array, " m"]
 ) -> Float[Array, "batch rows"]:
     """sqrt(w_q / N_q) P_q F_q of all blocks, for all fields and one input. Without P its square is the physics loss
     (eq:physics-loss)."""
     found = block_residuals(problem)(fields, a[None])
     rows = []
-    for block, part in zip(problem.blocks, parts, strict=True):
+    for block, own in zip(problem.blocks, tests, strict=True):
         residual = found[block.name]
-        points = residual.shape[1]
-        residual = jnp.sqrt(block.weight / points) * residual
-        # A block may pair its points, as periodic ones do; then it is taken as it is.
-        if part.tests is not None and points == len(block.points):
-            residual = jnp.einsum("tn,bn...->bt...", part.tests, residual)
+        residual = jnp.sqrt(block.weight / residual.shape[1]) * residual
+        if own is not None:
+            residual = jnp.einsum("tn,bn...->bt...", own, residual)
         rows.append(residual.reshape(len(residual), -1))
     return jnp.concatenate(rows, axis=1)
 
@@ -263,12 +262,19 @@ def _ratio(change: list[Fields], fields: list[Fields]) -> Float[Array, ""]:
     return jnp.max(norms(change) / norms(fields))
 
 
-def _tests(
-    operator: AbstractBasisOperator, points: Float[ndarray, "n dim"], free: int
-) -> Float[Array, "tests n"] | None:
-    """An orthonormal basis of the functions' values at the points."""
+def _all_tests(
+    operator: AbstractBasisOperator, problem: Problem, parts: list[Part], c: Float[Array, " k"], a: Float[Array, " m"]
+) -> list[Tests]:
+    """Those of every block. A block may pair its points, as periodic ones do: the first points of its pairs count."""
+    free = len(next(iter(parts[0].own.values())))
+    shapes = jax.eval_shape(lambda c, a: block_residuals(problem)(_fields(parts, c)[1], a[None]), c, a)
+    return [_tests(operator, block.points[: shapes[block.name].shape[1]], free) for block in problem.blocks]
+
+
+def _tests(operator: AbstractBasisOperator, points: Float[ndarray, "n dim"], free: int) -> Tests:
+    """An orthonormal basis of the functions' values at the points, of all components."""
     if len(points) <= free:
         return None
-    values = np.asarray(operator.basis(jnp.asarray(points)), np.float64)[:, :free]
-    left, sizes, _ = np.linalg.svd(values, full_matrices=False)
-    return jnp.asarray(left[:, sizes > CUT * sizes[0]].T, jnp.float32)
+    values = np.asarray(operator.basis(jnp.asarray(points)))[:, :free]
+    left, sizes, _ = np.linalg.svd(values.reshape(len(points), -1).astype(np.float64), full_matrices=False)
+    return jnp.asarray(left[:, sizes > CUT * sizes[0]].T, values.dtype)

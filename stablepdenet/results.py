@@ -22,6 +22,7 @@ from safetensors.numpy import load, save
 
 from stablepdenet.errors import CheckpointError
 from stablepdenet.evaluation import Audit, Measurer, Row
+from stablepdenet.evaluation.measure import reference_of
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.problems import Problem
 from stablepdenet.training.checkpoint import write_synced
@@ -102,8 +103,8 @@ def fields_of(operators: Mapping[str, AbstractOperator], problem: Problem, found
     inputs |= {"clean": bases[0][:1]} | {name: np.asarray(a, np.float32) for name, a in problem.unseen.items()}
     fields = {f"axis.{i}": axis for i, axis in enumerate(problem.axes)}
     for setting, a in inputs.items():
-        fields[f"input.{setting}"] = a[0] @ problem.input.matrix(problem.axes[0]).T
-        fields[f"reference.{setting}"] = problem.reference(a)[0].reshape(shape)
+        fields[f"input.{setting}"] = a[0] @ problem.inputs["a"].matrix(problem.axes[0]).T
+        fields[f"reference.{setting}"] = reference_of(problem, a)[0].reshape(shape)
         for name, operator in operators.items():
             fields[f"{name}.{setting}"] = measurer.solve(operator, a)[0].reshape(shape)
     return {name: np.ascontiguousarray(values, np.float32) for name, values in fields.items()}

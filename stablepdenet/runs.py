@@ -9,7 +9,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from stablepdenet.config import Config, override
+from stablepdenet.config import AttackConfig, Config, override
 from stablepdenet.errors import CheckpointError, ConfigError, Interrupted, shown
 from stablepdenet.methods import METHODS
 from stablepdenet.operators import AbstractOperator
@@ -29,11 +29,9 @@ FINGERPRINT = "fingerprint"
 def configure(problem: Problem, changes: Mapping[str, Any] | None = None, *, recipe: str = "paper") -> Config:
     """The paper's configuration with the problem's own sizes and training radius, then the recipe's, then `changes` by
     dotted keys."""
-    own = {
-        "attack.eps": problem.attack.eps,
-        "attack.steps": problem.attack.steps,
-        "attack.step_size": problem.attack.step_size,
-        "attack.random_start": problem.attack.random_start,
+    attack = problem.attack
+    own: dict[str, Any] = {
+        **({f"attack.{name}": getattr(attack, name) for name in AttackConfig.__dataclass_fields__} if attack else {}),
         "operator.embedding": problem.embedding,
         "training.functions": problem.functions,
         "training.batch": problem.batch,

@@ -9,13 +9,14 @@ import pytest
 
 from stablepdenet import audit, evaluation_inputs, make_problem, solve
 from stablepdenet.attacks import PGDBandLimited
+from stablepdenet.domain import Box
 from stablepdenet.evaluation.certificates import _dual, certify, error_operator
-from stablepdenet.operators import Ansatz, legendre
+from stablepdenet.operators import Ansatz, box_functions
 
 
 def coarse(problem, degree):
     """A linear operator with an error that can be seen."""
-    return solve(dataclasses.replace(problem, ansatz=Ansatz(features=legendre([(0, 1)], [degree])), fine=()))
+    return solve(dataclasses.replace(problem, ansatz=Ansatz(features=box_functions(Box(x=(0, 1)), [degree])), fine=()))
 
 
 @pytest.mark.parametrize("hard", [False, True])
@@ -85,7 +86,7 @@ def test_rounding_is_allowed_for():
 
 def test_sensor_values_have_a_round_ball_too():
     problem = make_problem("poisson")
-    problem = dataclasses.replace(problem, attack=PGDBandLimited(0.05, input=problem.input, band=10))
+    problem = dataclasses.replace(problem, attack=PGDBandLimited(0.05, input=problem.inputs["a"], band=10))
     operator = coarse(problem, 5)
     found = audit({"own": operator}, problem, parts=["errors", "certificates"], tests=5, eps=[0.05])
     assert found.value("reached_min", method="own", attack="certified", setting="0.05") > 0.99

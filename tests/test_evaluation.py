@@ -113,7 +113,7 @@ def test_lipschitz_constants_of_a_diagonal_operator_are_its_largest_gain(kappa):
 def test_structured_and_dense_lipschitz_constants_agree(name):
     problem = make_problem(name)
     a = np.asarray(evaluation_inputs(problem, 3))
-    operator = DeepONet(problem.input.size, len(problem.coordinates), key=jax.random.key(1))
+    operator = DeepONet(problem.inputs.size, problem.domain.dimension, key=jax.random.key(1))
     dense = dense_lipschitz(operator, problem, a)
     assert np.allclose(local_lipschitz(operator, problem, a), dense, rtol=1e-5)
     # An operator of unknown structure takes the dense way.
@@ -144,7 +144,7 @@ def test_the_exact_burgers_constant_is_the_largest_response_to_a_small_perturbat
 @pytest.mark.parametrize("name", ["poisson", "helmholtz"])
 def test_the_factored_misfit_is_the_direct_one(name):
     problem = make_problem(name)
-    operator = DeepONet(problem.input.size, 1, key=jax.random.key(1))
+    operator = DeepONet(problem.inputs.size, 1, key=jax.random.key(1))
     factored = misfit(operator, problem)
     direct = DirectMisfit(operator, jnp.asarray(problem.grid), problem.reference)
     assert isinstance(factored, FactoredMisfit)
@@ -175,7 +175,7 @@ def test_truth_may_be_finer_than_what_an_operator_sees():
     # The operator solves exactly what it is given: its error is that of the data.
     problem = make_problem("poisson")
     fine = np.asarray(evaluation_inputs(problem, 20))
-    coarse = coarsened(fine, problem.input)
+    coarse = coarsened(fine, problem.inputs)
     found = metrics(measured(exact_operator(problem), problem, Case("none", "coarse", coarse, fine)))
     expected = relative_l2(problem.reference(coarse), problem.reference(fine))
     assert 1e-6 < expected < 1e-2
@@ -188,7 +188,7 @@ def test_rougher_fields_vary_faster_and_keep_their_size(name):
     x = np.linspace(0, 1, 200)
     variation, size = {}, {}
     for kind in ("rough", "smooth"):
-        values = field_case(problem, kind, 500).inputs @ problem.input.matrix(x).T
+        values = field_case(problem, kind, 500).inputs @ problem.inputs["a"].matrix(x).T
         size[kind] = np.sqrt(np.mean(values**2))
         variation[kind] = np.sqrt(np.mean(np.diff(values, axis=1) ** 2)) / size[kind]
     assert variation["rough"] > 1.2 * variation["smooth"]

@@ -37,7 +37,7 @@ def test_own_nonlinear_has_a_correct_reference_and_is_robust(capsys):
     example = run("own_nonlinear.py")
     problem = example["reaction"]
     # u = sin(pi x) / 2; what is left is the input's interpolation between its sensors.
-    u, at = (np.sin(np.pi * x) / 2 for x in (problem.grid[:, 0], problem.input.sensors))
+    u, at = (np.sin(np.pi * x) / 2 for x in (problem.grid[:, 0], problem.inputs["a"].sensors))
     assert np.allclose(problem.reference((np.pi**2 * at + 100 * at**3)[None]), u, atol=1e-4)
     found = example["main"](300)
     assert capsys.readouterr().out.startswith("Trained, and refined")

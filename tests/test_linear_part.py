@@ -9,17 +9,22 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from stablepdenet.domain import Box
 from stablepdenet.errors import ConfigError
 from stablepdenet.operators import DeepONet
 from stablepdenet.physics import block_queries, residual_map
 from stablepdenet.problems import Block, make_problem
+from stablepdenet.problems.terms import terms_of
+from stablepdenet.spaces import Inputs, Scalar
 
 POINTS = np.random.default_rng(0).uniform(size=(7, 2))
 X, T = POINTS.T
 
 
 def found(residual) -> dict:
-    return Block("pde", POINTS, residual).linear_part(("x", "t"))
+    domain, inputs = Box(x=(0, 1), t=(0, 1)), Inputs(a=Scalar(0, 1))
+    block = Block("pde", POINTS, residual)
+    return block.linear_part(terms_of("pde", residual, domain, ("u",), inputs), domain)
 
 
 @pytest.mark.parametrize(
@@ -101,11 +106,11 @@ def test_the_residual_is_what_its_function_says(name) -> None:
     residual, heat = HARD[name], make_problem("heat")
     block = Block("pde", heat.blocks[0].points[:300], residual)
     problem = dataclasses.replace(heat, blocks=(block,))
-    operator = DeepONet(problem.input.size, 2, width=16, key=jax.random.key(1))
+    operator = DeepONet(problem.inputs.size, 2, width=16, key=jax.random.key(1))
     a = problem.sample(3, key=jax.random.key(0))
-    words = block.wanted(problem.coordinates)
+    words = {name: word for name, (_, word) in problem.terms(block).solution.items()}
     u = operator.derivatives(a, jnp.asarray(block.points), tuple(dict.fromkeys(words.values())))
-    known = {"a": a @ problem.input.matrix(block.points[:, 0]).T.astype(np.float32), "x": block.points[:, 0]}
+    known = {"a": a @ problem.inputs["a"].matrix(block.points[:, 0]).T.astype(np.float32), "x": block.points[:, 0]}
     given = {key: u[words[key]] if key in words else known[key] for key in block.parameters}
     expected = np.asarray(residual(**given))
     found = np.asarray(residual_map(operator, problem)(a)["pde"])
@@ -117,7 +122,7 @@ def test_the_residual_is_what_its_function_says(name) -> None:
 def test_a_wrong_shape_is_still_named(residual) -> None:
     heat = make_problem("heat")
     problem = dataclasses.replace(heat, blocks=(Block("pde", heat.blocks[0].points[:5], residual),))
-    operator = DeepONet(problem.input.size, 2, width=8, key=jax.random.key(1))
+    operator = DeepONet(problem.inputs.size, 2, width=8, key=jax.random.key(1))
     with pytest.raises(ConfigError, match="must return"):
         residual_map(operator, problem)(problem.sample(3, key=jax.random.key(0)))
 

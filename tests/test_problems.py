@@ -106,7 +106,7 @@ def test_references_agree_with_the_analytic_solutions(name):
 def test_gradient_of_the_loss_in_the_input_agrees_with_central_differences(name, kind):
     with jax.enable_x64(True):
         problem = make_problem(name, {"interior": 40})
-        operator = kind(problem.input.size, len(problem.coordinates), width=16, key=jax.random.key(0))
+        operator = kind(problem.inputs.size, problem.domain.dimension, width=16, key=jax.random.key(0))
         residuals = residual_map(operator, problem)
 
         def loss(a):
@@ -153,14 +153,16 @@ def test_the_perturbation_enters_every_block_that_contains_the_input(name):
         for block in problem.blocks:
             change = residuals(a + delta)[block.name] - residuals(a)[block.name]
             if "a" in block.parameters:
-                assert np.allclose(change, -delta @ problem.input.matrix(block.points[:, 0]).T, rtol=0, atol=1e-13)
+                assert np.allclose(
+                    change, -delta @ problem.inputs["a"].matrix(block.points[:, 0]).T, rtol=0, atol=1e-13
+                )
             else:
                 assert float(jnp.max(jnp.abs(change))) == 0.0
 
 
 def test_paper_sizes_are_the_defaults():
     sizes = {
-        name: (p.input.size, {b.name: len(b.points) for b in p.blocks}, p.functions, p.batch, p.tests, len(p.grid))
+        name: (p.inputs.size, {b.name: len(b.points) for b in p.blocks}, p.functions, p.batch, p.tests, len(p.grid))
         for name, p in ((name, make_problem(name)) for name in ("heat", "poisson", "burgers", "helmholtz"))
     }
     assert sizes == {

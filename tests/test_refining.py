@@ -15,6 +15,7 @@ from stablepdenet.evaluation.session import Session
 from stablepdenet.operators import AbstractBasisOperator, ConstrainedOperator, DeepONet, ModifiedDeepONet
 from stablepdenet.physics import physics_loss, residual_map
 from stablepdenet.refining import projected_residual, warn_unsettled
+from stablepdenet.spaces import Inputs, SensorInput
 
 
 def error(operator, problem, a):
@@ -52,7 +53,7 @@ def test_one_step_is_the_least_squares_solution_of_a_linear_problem(poisson):
 
     def loss(c, row):
         fields = [{word: c[None] @ entry for word, entry in part.own.items()} for part in parts]
-        return jnp.sum(projected_residual(refined.problem, parts, fields, row) ** 2)
+        return jnp.sum(projected_residual(refined.problem, refined.tests, fields, row) ** 2)
 
     def losses(c):
         return np.asarray(jax.vmap(loss)(c, a))
@@ -141,7 +142,7 @@ def test_inputs_that_are_far_off_take_further_steps():
     pde = Block("pde", points.hammersley(200), lambda u, u_xx, a: -u_xx + 100.0 * u**3 - a)
     own = dataclasses.replace(problem, blocks=(pde,), fine=())
     sizes = jnp.geomspace(0.3, 30.0, 20)[:, None]
-    a, grid = sizes * jnp.sin(3.0 * jnp.asarray(problem.input.sensors)), jnp.asarray(problem.grid)
+    a, grid = sizes * jnp.sin(3.0 * jnp.asarray(problem.inputs["a"].sensors)), jnp.asarray(problem.grid)
     three, further, many = (
         refine(Modes(), own, steps=steps, further=more) for steps, more in ((3, 0), (3, 8), (12, 0))
     )
@@ -168,13 +169,13 @@ def test_an_input_may_be_a_coefficient():
     a = 1.0 + 0.5 * jnp.sin(3.0 * jnp.asarray(points.uniform(100)))[None]
     pde = Block("pde", problem.blocks[0].points, lambda u_xx, a: -a * u_xx - 1.0)
 
-    class Positive(type(problem.input)):
+    class Positive(SensorInput):
         def sample(self, num, *, key):
             return 1.0 + 0.3 * jnp.abs(super().sample(num, key=key))
 
-    own = dataclasses.replace(
-        problem, blocks=(pde, problem.blocks[1]), fine=(), input=Positive(problem.input.space, problem.input.sensors)
-    )
+    law = problem.inputs["a"]
+    inputs = Inputs(a=Positive(law.space, law.sensors))
+    own = dataclasses.replace(problem, blocks=(pde, problem.blocks[1]), fine=(), inputs=inputs)
     losses = [
         float(physics_loss(residual_map(operator, own)(a), own)[0]) for operator in (plain, refine(plain, own, steps=2))
     ]
@@ -237,13 +238,13 @@ def test_there_are_no_more_unknowns_than_equations():
     problem = make_problem("poisson")
     pde = Block("pde", problem.blocks[0].points, lambda u_xx, a: -a * u_xx - 1.0)
 
-    class Rough(type(problem.input)):
+    class Rough(SensorInput):
         def sample(self, num, *, key):
             return 1.0 + 0.9 * jax.random.uniform(key, (num, self.size), minval=-1.0)
 
-    space, sensors = problem.input.space, problem.input.sensors
-    refined = refine(Sines(), dataclasses.replace(problem, blocks=(pde,), fine=(), input=Rough(space, sensors)))
-    assert len(refined.parts[0].tests) == 6
+    inputs = Inputs(a=Rough(problem.inputs["a"].space, problem.inputs["a"].sensors))
+    refined = refine(Sines(), dataclasses.replace(problem, blocks=(pde,), fine=(), inputs=inputs))
+    assert len(refined.tests[0]) == 6
     assert refined.directions.shape == (7, 6)
 
 

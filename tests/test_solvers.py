@@ -10,7 +10,7 @@ from numpy.polynomial import chebyshev
 from scipy.integrate import quad
 from scipy.special import erfc
 
-from stablepdenet import hats
+from stablepdenet import piecewise_linear
 from stablepdenet.errors import ConfigError
 from stablepdenet.solvers import heat, helmholtz, poisson
 
@@ -61,7 +61,7 @@ def test_poisson_finite_difference_is_second_order() -> None:
     for intervals in (40, 80, 160):
         x = np.linspace(0, 1, intervals + 1)
         exact = a @ poisson.response_matrix(sensors, x).T
-        errors.append(np.abs(poisson.finite_difference(a @ hats.values(sensors, x).T) - exact).max())
+        errors.append(np.abs(poisson.finite_difference(a @ piecewise_linear.values(sensors, x).T) - exact).max())
     np.testing.assert_allclose(observed_orders(errors), 2, atol=0.1)
 
 
@@ -104,7 +104,7 @@ def test_sine_coefficients_against_quadrature() -> None:
         return sum(quad(integrand, *ends, args=(unit, n))[0] for ends in pairwise(sensors))
 
     expected = [[coefficient(unit, n) for unit in np.eye(6)] for n in (1, 2, 3, 10, 25)]
-    actual = hats.sine_coefficients(sensors, 25)[[0, 1, 2, 9, 24]]
+    actual = piecewise_linear.sine_coefficients(sensors, 25)[[0, 1, 2, 9, 24]]
     np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-14)
 
 
@@ -151,7 +151,7 @@ def test_crank_nicolson_is_second_order() -> None:
     errors = []
     for intervals in (80, 160, 320):
         x = np.linspace(0, 1, intervals + 1)
-        u = heat.finite_difference(a @ hats.values(sensors, x).T, 0.01, 1.0, intervals)
+        u = heat.finite_difference(a @ piecewise_linear.values(sensors, x).T, 0.01, 1.0, intervals)
         exact = a @ heat.response_matrix(sensors, tensor_points(x, np.array([0.5, 1.0])), 0.01).T
         errors.append(np.abs(u[:, [intervals // 2, -1]].reshape(1, -1) - exact).max())
     np.testing.assert_allclose(observed_orders(errors), 2, atol=0.1)

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from stablepdenet import Block, LinearReference, make_problem, periodic_residual, points, solve
+from stablepdenet import Block, Box, LinearReference, make_problem, periodic_residual, points, solve
 from stablepdenet.errors import ConfigError
-from stablepdenet.operators import legendre
+from stablepdenet.operators import box_functions
 from stablepdenet.physics import physics_loss, residual_map
 from stablepdenet.solving import is_linear
 
@@ -41,7 +41,7 @@ def test_a_linear_problem_is_solved_to_rounding(name):
 def test_it_is_the_smallest_physics_loss():
     problem = dataclasses.replace(make_problem("poisson"), fine=())
     operator = solve(problem)
-    a = jax.random.normal(jax.random.key(0), (500, problem.input.size))
+    a = jax.random.normal(jax.random.key(0), (500, problem.inputs.size))
 
     def loss(matrix):
         changed = dataclasses.replace(operator, matrix=matrix)
@@ -59,7 +59,7 @@ def test_a_source_of_its_own_is_kept():
     problem = make_problem("poisson", {"interior": 200})
     pde = Block("pde", problem.blocks[0].points, lambda u_xx, a: -u_xx - a - 2.0)
     problem = dataclasses.replace(problem, blocks=(pde, problem.blocks[1]), fine=())
-    found = solve(problem)(jnp.zeros((1, problem.input.size)), jnp.asarray(x[:, None]))
+    found = solve(problem)(jnp.zeros((1, problem.inputs.size)), jnp.asarray(x[:, None]))
     assert np.allclose(found[0], x * (1 - x), atol=1e-6)
 
 
@@ -100,7 +100,7 @@ def transport(initial=64, times=(0.0, 0.5, 1.0)):
     return dataclasses.replace(
         poisson,
         name="transport",
-        coordinates=("x", "t"),
+        domain=Box(x=(0, 1), t=(0, 1)),
         blocks=(
             Block("pde", points.hammersley(500, [(0.0, 1.0), (0.0, 1.0)]), lambda u_t, u_x: u_t + 0.5 * u_x),
             Block("ic", points.initial(points.uniform(initial)), lambda u, a: u - a),
@@ -132,7 +132,7 @@ def test_legendre_products_are_orthonormal_on_their_box():
     x, t = 2 + 1.5 * (nodes + 1), 0.5 * (nodes + 1)
     grid = np.stack([np.repeat(x, 12), np.tile(t, 12)], axis=1)
     with jax.enable_x64(True):
-        values = np.asarray(legendre([(2, 5), (0, 1)], [6, 5])(jnp.asarray(grid)))
+        values = np.asarray(box_functions(Box(x=(2, 5), t=(0, 1)), [6, 5])(jnp.asarray(grid)))
     gram = values.T @ ((np.repeat(weights, 12) * np.tile(weights, 12) / 4)[:, None] * values)
     assert values.shape == (144, 30)
     assert np.allclose(gram, np.eye(30), atol=1e-12)
@@ -141,7 +141,7 @@ def test_legendre_products_are_orthonormal_on_their_box():
 def test_a_lift_carries_the_initial_value():
     problem = make_problem("heat")
     assert isinstance(problem.reference, LinearReference)
-    a = jax.random.normal(jax.random.key(5), (3, problem.input.size))
+    a = jax.random.normal(jax.random.key(5), (3, problem.inputs.size))
     start = jnp.asarray(points.initial(points.uniform(101)))
     assert np.allclose(solve(problem)(a, start), a, atol=2e-4)
 
@@ -160,7 +160,7 @@ def test_a_residual_may_use_numpy_on_its_coordinates():
     pde = Block("pde", problem.blocks[0].points, lambda u_xx, a, x: -u_xx - a - np.pi**2 * np.sin(np.pi * x))
     own = dataclasses.replace(problem, blocks=(pde, problem.blocks[1]), fine=())
     x = points.uniform(50)
-    found = solve(own)(jnp.zeros((1, problem.input.size)), jnp.asarray(x[:, None]))
+    found = solve(own)(jnp.zeros((1, problem.inputs.size)), jnp.asarray(x[:, None]))
     assert np.allclose(found[0], np.sin(np.pi * x), atol=1e-6)
 
 

@@ -11,12 +11,13 @@ import pytest
 
 from stablepdenet import physics, points
 from stablepdenet.attacks import PGDLinf
+from stablepdenet.domain import Box
 from stablepdenet.errors import ConfigError
 from stablepdenet.evaluation import evaluation_inputs
 from stablepdenet.evaluation.theory import Outcome, TrialSpace, linear_bound, trial_space, tube_estimate
 from stablepdenet.operators import FunctionOperator
 from stablepdenet.problems import Block, Problem, heat, helmholtz, make_problem
-from stablepdenet.spaces import GaussianField, SensorInput
+from stablepdenet.spaces import GaussianField, Inputs, SensorInput
 
 
 def _toy(residual, *, weight=1.0, num=40):
@@ -25,8 +26,8 @@ def _toy(residual, *, weight=1.0, num=40):
     return Problem(
         name="toy",
         equation="",
-        coordinates=("x",),
-        input=SensorInput(GaussianField(length_scale=1.0), x),
+        domain=Box(x=(0, 1)),
+        inputs=Inputs(a=SensorInput(GaussianField(length_scale=1.0), x)),
         blocks=(Block("pde", x[:, None], residual, weight),),
         attack=PGDLinf(eps=0.05),
         reference=lambda a: np.asarray(a, np.float64),
@@ -143,7 +144,7 @@ def test_the_linear_bound_holds_for_every_sample():
         residuals = physics.residual_map(FunctionOperator(operator), problem)
         clean, moved = residuals(a), residuals(a + delta)
         change = {name: moved[name] - clean[name] for name in clean}
-        radii = problem.input.radius(delta)
+        radii = problem.inputs.radius(delta)
         kappa_r = np.asarray(jnp.sqrt(physics.weighted_sum(physics.block_norms(change), problem)) / radii)
         kappa_E = np.asarray(jnp.sqrt(jnp.mean(error(delta, jnp.asarray(problem.grid)) ** 2, axis=1)) / radii)
     bound = linear_bound(trial_space(problem), gamma_r=kappa_r.max())

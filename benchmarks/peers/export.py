@@ -45,7 +45,7 @@ def export(name, path):
     for block in problem.blocks:
         arrays |= {
             f"{block.name}.points": block.points,
-            f"{block.name}.matrix": problem.input.matrix(block.points[:, 0]),
+            f"{block.name}.matrix": problem.inputs["a"].matrix(block.points[:, 0]),
         }
     meta = {
         "problem": name,

@@ -79,9 +79,9 @@ def _summary(problem: Problem) -> dict[str, Any]:
     return {
         "problem": problem.name,
         "equation": problem.equation,
-        "input": problem.input.describe(),
+        "input": problem.inputs.describe(),
         "blocks": [{"name": b.name, "points": len(b.points), "weight": b.weight} for b in problem.blocks],
-        "attack": problem.attack.describe(),
+        "attack": problem.require_attack().describe(),
         "functions": problem.functions,
         "batch": problem.batch,
         "tests": problem.tests,

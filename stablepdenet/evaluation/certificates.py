@@ -21,6 +21,7 @@ from numpy import ndarray
 
 from stablepdenet.attacks import PGDBandLimited, PGDLinf, strong_pgd
 from stablepdenet.evaluation.inputs import setting_of
+from stablepdenet.evaluation.measure import flat_basis
 from stablepdenet.evaluation.metrics import summary
 from stablepdenet.evaluation.session import Session, Task
 from stablepdenet.operators import LinearOperator
@@ -96,11 +97,11 @@ def error_operator(operator: LinearOperator, problem: Problem) -> tuple[Affine, 
 def _basis(operator: LinearOperator, problem: Problem) -> tuple[Float[ndarray, "n k"], Float[ndarray, "n k"]]:
     """The functions on the grid, and how far float32 is from them."""
     with jax.enable_x64(True):
-        exact = np.asarray(operator.basis(jnp.asarray(problem.grid, jnp.float64)))
+        exact = flat_basis(np.asarray(operator.basis(jnp.asarray(problem.grid, jnp.float64))))
     grid = jnp.asarray(problem.grid, jnp.float32)
     # A compiler may reorder: as it stands, and compiled.
     rounded = [operator.basis(grid), jax.jit(lambda grid: operator.basis(grid))(grid)]
-    return exact, np.max([np.abs(exact - np.asarray(one, np.float64)) for one in rounded], axis=0)
+    return exact, np.max([np.abs(exact - flat_basis(np.asarray(one, np.float64))) for one in rounded], axis=0)
 
 
 def _ellipsoids(
@@ -109,7 +110,7 @@ def _ellipsoids(
     """Ellipsoids around the ball as images {A y : |y|^2 <= size} of balls."""
     attack = problem.attack
     if isinstance(attack, PGDBandLimited):
-        return [(problem.input.modes(attack.band).T, _radius(problem, a, eps) ** 2)]
+        return [(problem.inputs.modes(attack.band).T, _radius(problem, a, eps) ** 2)]
     # |z_i| <= eps lies in sum_i d_i z_i^2 <= eps^2 sum_i d_i: with equal d, with the columns' sizes, and with the row
     # sums of |E^T E|, for which the largest multiplier is at most one.
     gram = np.abs(matrix.T @ matrix)
@@ -121,7 +122,7 @@ def _ellipsoids(
 def _radius(problem: Problem, a: Float[ndarray, "batch m"], eps: float) -> Vector:
     """Of a relative budget; a little more than it, for rounding."""
     with jax.enable_x64(True):
-        return (1.0 + 1e-12) * eps * np.asarray(problem.input.radius(jnp.asarray(a)), np.float64)
+        return (1.0 + 1e-12) * eps * np.asarray(problem.inputs.radius(jnp.asarray(a)), np.float64)
 
 
 def _largest(
@@ -182,7 +183,7 @@ def _rounding(operator: LinearOperator, problem: Problem, a: Float[ndarray, "bat
     constant = np.pad(np.abs(np.asarray(operator.constant, np.float64)), (0, matrix.shape[1] - len(operator.constant)))
     reach = np.full(len(a), eps)
     if isinstance(problem.attack, PGDBandLimited):
-        modes = problem.input.modes(problem.attack.band)
+        modes = problem.inputs.modes(problem.attack.band)
         reach = _radius(problem, a, eps) * np.linalg.norm(modes, axis=0).max()
     c = (np.abs(a) + reach[:, None]) @ matrix + constant
     steps = (matrix.shape[0] + matrix.shape[1] + 2) * UNIT
@@ -218,7 +219,7 @@ def _attacked(
     columns = np.concatenate([error.matrix, error.constant[:, None]], axis=1)
     factor = np.asarray(np.linalg.qr(columns, mode="r"))
     scale = np.linalg.norm(factor, 2)
-    attack = dataclasses.replace(problem.attack, eps=eps, random_start=True)
+    attack = dataclasses.replace(problem.require_attack(), eps=eps, random_start=True)
     with jax.enable_x64(True):
 
         def squares(a: jax.Array) -> jax.Array:

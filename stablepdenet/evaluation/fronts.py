@@ -41,7 +41,7 @@ def _front(session: Session, eps: float) -> None:
     if case is None:
         return None
     measurer = Measurer(problem)
-    exact = _moved(problem.reference, case, axes[0])
+    exact = _moved(problem.require_reference(), case, axes[0])
     for name in session.movable:
         learned = _moved(partial(measurer.solve, session.operators[name]), case, axes[0])
         session.add(

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from numpy import ndarray
 
 from stablepdenet import points
-from stablepdenet.evaluation.measure import CHUNK, chunks
+from stablepdenet.evaluation.measure import CHUNK, chunks, flat_basis
 from stablepdenet.evaluation.metrics import summary
 from stablepdenet.evaluation.session import Session, Task
 from stablepdenet.operators import AbstractBasisOperator, AbstractOperator
@@ -44,16 +44,16 @@ def local_lipschitz(
     """
     if not isinstance(operator, AbstractBasisOperator):
         return dense_lipschitz(operator, problem, a)
-    basis = np.asarray(operator.basis(jnp.asarray(problem.grid)), np.float64)
+    basis = flat_basis(np.asarray(operator.basis(jnp.asarray(problem.grid)), np.float64))
     factor = jnp.asarray(np.linalg.qr(_root_weights(problem)[:, None] * basis, mode="r"))
+    units = jnp.asarray(input_units(problem), factor.dtype)
 
     def constants(operator: AbstractBasisOperator, rows: Float[Array, "chunk m"]) -> Float[Array, " chunk"]:
         jacobian = jax.vmap(jax.jacfwd(lambda row: operator.coefficients(row[None])[0]))(rows)
-        return jnp.linalg.svd(factor @ jacobian, compute_uv=False)[:, 0]
+        return jnp.linalg.svd(factor @ (jacobian / units), compute_uv=False)[:, 0]
 
     compiled = eqx.filter_jit(constants)
-    found = np.concatenate([np.asarray(compiled(operator, part)[:rows]) for part, rows in chunks(a, CHUNK)])
-    return found / input_unit(problem)
+    return np.concatenate([np.asarray(compiled(operator, part)[:rows]) for part, rows in chunks(a, CHUNK)])
 
 
 def dense_lipschitz(
@@ -71,7 +71,7 @@ def exact_lipschitz(problem: Problem, a: Float[ndarray, "batch m"]) -> Float[nda
     reference = problem.reference
     if isinstance(reference, LinearReference):
         weighted = _root_weights(problem)[:, None] * reference.matrix
-        return np.full(len(a), np.linalg.norm(weighted, 2) / input_unit(problem))
+        return np.full(len(a), np.linalg.norm(weighted / input_units(problem), 2))
     if not isinstance(reference, AbstractReference):
         return None
     with jax.enable_x64(True):
@@ -100,9 +100,9 @@ def _exact(session: Session) -> None:
     return None
 
 
-def input_unit(problem: Problem) -> float:
-    """||a|| = unit * |a|_2: the input's norm against the Euclidean one of its array."""
-    return float(problem.input.radius(jnp.eye(1, problem.input.size))[0])
+def input_units(problem: Problem) -> Float[ndarray, " m"]:
+    """||a|| = |units * a|_2: the input's norm against the Euclidean one of its array."""
+    return np.asarray(problem.inputs.radius(jnp.eye(problem.inputs.size)), np.float64)
 
 
 def _largest(
@@ -110,13 +110,15 @@ def _largest(
     problem: Problem,
     a: Float[Array, "batch m"],
 ) -> Float[ndarray, " batch"]:
-    weights, found = _root_weights(problem)[:, None] ** 2, []
+    weights, units, found = _root_weights(problem)[:, None] ** 2, input_units(problem), []
     for start in range(0, len(a), DENSE_CHUNK):
-        for jacobian in np.asarray(jacobians(a[start : start + DENSE_CHUNK]), np.float64):
+        for rows in np.asarray(jacobians(a[start : start + DENSE_CHUNK]), np.float64):
+            jacobian = rows.reshape(-1, a.shape[1]) / units
             found.append(np.sqrt(np.linalg.eigvalsh(jacobian.T @ (weights * jacobian))[-1]))
-    return np.array(found) / input_unit(problem)
+    return np.array(found)
 
 
 def _root_weights(problem: Problem) -> Float[ndarray, " n"]:
-    """The square roots of the trapezoidal weights of the evaluation grid."""
-    return np.sqrt(reduce(np.multiply.outer, [points.trapezoid(axis) for axis in problem.axes]).ravel())
+    """The square roots of the trapezoidal weights of the evaluation grid, the same for every component."""
+    weights = reduce(np.multiply.outer, [points.trapezoid(axis) for axis in problem.axes]).ravel()
+    return np.sqrt(np.repeat(weights, len(problem.solution)))

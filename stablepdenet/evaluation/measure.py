@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -11,9 +13,11 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy import ndarray
 
+from stablepdenet.errors import ConfigError
 from stablepdenet.evaluation.inputs import Case
-from stablepdenet.operators import AbstractBasisOperator, AbstractOperator
+from stablepdenet.operators import AbstractBasisOperator, AbstractOperator, combine
 from stablepdenet.physics import block_norms, residual_map, weighted_sum
+from stablepdenet.piecewise_linear import interpolation
 from stablepdenet.problems import Problem
 
 # Inputs evaluated at once: bounds the memory on space-time grids.
@@ -40,6 +44,7 @@ class Measured:
     inner: Squares | None = None
     mismatch: Squares | None = None
     residual: Squares | None = None
+    components: Mapping[str, Measured] = field(default_factory=dict)
 
 
 class Measurer:
@@ -51,7 +56,7 @@ class Measurer:
         # The functions of the operator asked last, on the grid: asked again, only its coefficients are new.
         self._last: tuple[AbstractOperator, Float[Array, "n k"]] | None = None
         self._tabulate = eqx.filter_jit(lambda operator: operator.basis(points))
-        self._combine = eqx.filter_jit(lambda operator, basis, a: operator.coefficients(a) @ basis.T)
+        self._combine = eqx.filter_jit(lambda operator, basis, a: combine(operator.coefficients(a), basis))
         self._call = eqx.filter_jit(lambda operator, a: operator(a, points))
 
         def residual_change(
@@ -63,12 +68,12 @@ class Measurer:
 
         self._residual_change = eqx.filter_jit(residual_change)
 
-    def solve(self, operator: AbstractOperator, a: Float[ndarray, "batch m"]) -> Float[ndarray, "batch n"]:
+    def solve(self, operator: AbstractOperator, a: Float[ndarray, "batch m"]) -> Float[ndarray, "batch n *components"]:
         """The operator's solutions on the evaluation grid, in float64."""
         parts = chunks(a, at_once(self.problem, operator))
         return np.concatenate([np.asarray(self._solve(operator, part)[:rows], np.float64) for part, rows in parts])
 
-    def _solve(self, operator: AbstractOperator, a: Float[Array, "batch m"]) -> Float[Array, "batch n"]:
+    def _solve(self, operator: AbstractOperator, a: Float[Array, "batch m"]) -> Float[Array, "batch n *components"]:
         if not isinstance(operator, AbstractBasisOperator):
             return self._call(operator, a)
         if self._last is None or self._last[0] is not operator:
@@ -88,41 +93,57 @@ class Measurer:
         most = at_once(self.problem, *operators.values())
         rows = zip(*(chunks(a, most) for a in (case.inputs, case.truth, base)), strict=True)
         for (inputs, count), (truth, _), (clean, _) in rows:
-            solution = self.problem.reference(np.asarray(truth)[:count])
-            before = self.problem.reference(np.asarray(clean)[:count]) if case.base is not None else None
+            solution = reference_of(self.problem, np.asarray(truth)[:count])
+            before = reference_of(self.problem, np.asarray(clean)[:count]) if case.base is not None else None
             for name, operator in operators.items():
                 part = self._chunk(operator, inputs, clean, solution, before, residuals[name])
                 parts[name].append(part)
-        return {
-            name: Measured(**{key: np.concatenate([part[key] for part in found]) for key in found[0]})
-            for name, found in parts.items()
-        }
+        return {name: self._measured(found) for name, found in parts.items()}
+
+    def _measured(self, parts: list[dict[str, Squares]]) -> Measured:
+        """All inputs, the solution as a whole and, where it has several, each of its components."""
+        squares = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+        components = self.problem.solution if len(self.problem.solution) > 1 else ()
+
+        def measured(suffix: str, **more: Any) -> Measured:
+            names = {each.name for each in dataclasses.fields(Measured)}
+            own: dict[str, Any] = {key: squares[key + suffix] for key in names if key + suffix in squares}
+            return Measured(**own, **more)
+
+        perturbed = {"perturbation": squares["perturbation"]} if "perturbation" in squares else {}
+        return measured("", components={name: measured(f".{name}", **perturbed) for name in components})
 
     def _chunk(
         self,
         operator: AbstractOperator,
         inputs: Float[Array, "batch m"],
         clean: Float[Array, "batch m"],
-        solution: Float[ndarray, "rows n"],
-        before: Float[ndarray, "rows n"] | None,
+        solution: Float[ndarray, "rows n *components"],
+        before: Float[ndarray, "rows n *components"] | None,
         residuals: bool,
     ) -> dict[str, Squares]:
         rows = len(solution)
-        predicted = np.asarray(self._solve(operator, inputs)[:rows], np.float64)
-        squares = {"error": _mean_square(predicted - solution), "solution": _mean_square(solution)}
+        predicted = self._answers(operator, inputs, solution)
+        learned = predicted - self._answers(operator, clean, solution) if before is not None else None
+        squares = _squares(predicted, solution, learned, before)
+        for number, name in enumerate(self.problem.solution) if solution.ndim == 3 else ():
+            changes = [None if each is None else each[..., number] for each in (learned, before)]
+            own = _squares(predicted[..., number], solution[..., number], *changes)
+            squares |= {f"{key}.{name}": value for key, value in own.items()}
         if before is not None:
-            learned = predicted - np.asarray(self._solve(operator, clean)[:rows], np.float64)
-            true = solution - before
-            squares |= {
-                "perturbation": np.asarray(self.problem.input.radius(inputs - clean)[:rows], np.float64) ** 2,
-                "learned": _mean_square(learned),
-                "true": _mean_square(true),
-                "inner": np.mean(learned * true, axis=1),
-                "mismatch": _mean_square(learned - true),
-            }
+            squares["perturbation"] = np.asarray(self.problem.inputs.radius(inputs - clean)[:rows], np.float64) ** 2
             if residuals:
                 squares["residual"] = np.asarray(self._residual_change(operator, inputs, clean)[:rows], np.float64)
         return squares
+
+    def _answers(
+        self, operator: AbstractOperator, a: Float[Array, "batch m"], solution: Float[ndarray, "rows n *components"]
+    ) -> Float[ndarray, "rows n *components"]:
+        """In float64, for as many inputs as there are solutions."""
+        found = np.asarray(self._solve(operator, a)[: len(solution)], np.float64)
+        if found.shape != solution.shape:
+            raise ConfigError(f"The operator gives solutions of shape {found.shape}, not {solution.shape}.")
+        return found
 
 
 def at_once(problem: Problem, *operators: AbstractOperator) -> int:
@@ -142,5 +163,79 @@ def chunks(a: Float[ndarray, "batch m"], most: int) -> Iterator[tuple[Float[Arra
         yield jnp.asarray(filled), len(part)
 
 
-def _mean_square(values: Float[ndarray, "batch n"]) -> Squares:
-    return np.mean(values**2, axis=1)
+def _squares(
+    predicted: Float[ndarray, "batch n *components"],
+    solution: Float[ndarray, "batch n *components"],
+    learned: Float[ndarray, "batch n *components"] | None,
+    before: Float[ndarray, "batch n *components"] | None,
+) -> dict[str, Squares]:
+    """Mean squares of an error, and of responses."""
+    squares = {"error": _mean(predicted - solution), "solution": _mean(solution)}
+    if learned is not None and before is not None:
+        true = solution - before
+        squares |= {"learned": _mean(learned), "true": _mean(true), "mismatch": _mean(learned - true)}
+        squares["inner"] = np.mean(flattened(learned) * flattened(true), axis=1)
+    return squares
+
+
+def _mean(values: Float[ndarray, "batch n *components"]) -> Squares:
+    return np.mean(flattened(values) ** 2, axis=1)
+
+
+def flattened(values: Float[ndarray, "batch n *components"]) -> Float[ndarray, "batch _"]:
+    """Solutions with all points and components in a row."""
+    return values.reshape(len(values), -1)
+
+
+def flat_basis(basis: Float[ndarray, "n k *components"]) -> Float[ndarray, "_ k"]:
+    """Functions with a row for each point and component, in the order of `flattened`."""
+    return basis if basis.ndim == 2 else np.moveaxis(basis, 2, 1).reshape(-1, basis.shape[1])
+
+
+def reference_of(problem: Problem, a: Float[ndarray, "batch m"]) -> Float[ndarray, "batch n *components"]:
+    """The reference solutions in rows of grid points; refused where they are none."""
+    found = np.asarray(problem.require_reference()(a), np.float64)
+    components = (len(problem.solution),) if len(problem.solution) > 1 else ()
+    axes = tuple(map(len, problem.axes))
+    wanted = (len(a), len(problem.grid), *components)
+    if found.shape == (len(a), *axes, *components):
+        found = found.reshape(wanted)
+    if found.shape != wanted:
+        raise ConfigError(
+            f"The reference of '{problem.name}' gives solutions of shape {found.shape}: they must be {wanted}, or "
+            f"{(len(a), *axes, *components)} with one axis for each of {', '.join(problem.coordinates)}."
+        )
+    if not np.all(np.isfinite(found)):
+        raise ConfigError(f"The reference of '{problem.name}' gives numbers that are not finite.")
+    return found
+
+
+def require_order(
+    problem: Problem, a: Float[ndarray, "batch m"], solutions: Float[ndarray, "batch n *components"]
+) -> None:
+    """Refuses solutions that were flattened with the last coordinate slowest: turned round, they fit the blocks that
+    ask for values alone, as initial and boundary conditions do."""
+    shape = tuple(map(len, problem.axes))
+    rows = solutions.reshape(len(solutions), len(problem.grid), -1)
+    order = (0, *range(len(shape), 0, -1), len(shape) + 1)
+    turned = rows.reshape(len(rows), *shape[::-1], -1).transpose(order).reshape(rows.shape)
+    if _condition_misfit(problem, a, turned) < 0.25 * _condition_misfit(problem, a, rows):
+        raise ConfigError(
+            f"The reference of '{problem.name}' seems to have its last coordinate slowest: flatten solutions with "
+            f"{problem.coordinates[0]} slowest, or give them as batch x {' x '.join(problem.coordinates)}."
+        )
+
+
+def _condition_misfit(
+    problem: Problem, a: Float[ndarray, "batch m"], rows: Float[ndarray, "batch n components"]
+) -> float:
+    """How far solutions on the grid, joined by straight lines, are from the conditions on values."""
+    total = 0.0
+    for bound in problem.bound:
+        if bound.terms.solution and all(not word for _, word in bound.terms.solution.values()):
+            at = interpolation(problem.axes, bound.block.points)
+            values = np.sum(rows[:, at.sensors] * at.weights[..., None], axis=2)
+            fields = {name: jnp.asarray(values[..., i]) for name, (i, _) in bound.terms.solution.items()}
+            residual = np.asarray(bound.plain(fields, bound.inputs()(jnp.asarray(a))))
+            total += bound.block.weight * float(np.mean(residual**2))
+    return total

@@ -21,6 +21,8 @@ def metrics(m: Measured) -> dict[str, float]:
     kappa_E       ||[G(a + delta) - G(a)] - [S(a + delta) - S(a)]|| / ||delta||: how far they are apart
     kappa_r       [sum_q w_q ||r_q(a + delta) - r_q(a)||^2]^(1/2) / ||delta||: the residuals' response
     angle         between the learned and the true response, in degrees: equal gains alone do not show consistency
+
+    Where the solution has several components, these are of all together, and `name.u` is of the component u.
     """
     result = dict(_statistics("relative_l2", m.error, m.solution))
     if m.perturbation is not None:
@@ -29,6 +31,8 @@ def metrics(m: Measured) -> dict[str, float]:
             if squares is not None:
                 result.update(_statistics(name, squares, m.perturbation))
         result.update(_angles(m))
+    for name, own in m.components.items():
+        result.update({f"{metric}.{name}": value for metric, value in metrics(own).items()})
     return result
 
 

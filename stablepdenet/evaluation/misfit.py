@@ -13,8 +13,9 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy import ndarray
 
+from stablepdenet.evaluation.measure import flat_basis, reference_of
 from stablepdenet.operators import AbstractBasisOperator, AbstractOperator
-from stablepdenet.problems import AbstractReference, LinearReference, Problem, Reference
+from stablepdenet.problems import AbstractReference, LinearReference, Problem
 
 
 class AbstractMisfit(eqx.Module):
@@ -23,11 +24,13 @@ class AbstractMisfit(eqx.Module):
     cheap: ClassVar[bool]
 
     @abstractmethod
-    def target(self, a: Float[Array, "batch m"], solution: Float[Array, "batch n"]) -> Float[Array, "batch _"]:
+    def target(
+        self, a: Float[Array, "batch m"], solution: Float[Array, "batch n *components"]
+    ) -> Float[Array, "batch _ *components"]:
         """What `fixed` needs to know of the inputs a and of their reference solutions."""
 
     @abstractmethod
-    def fixed(self, a: Float[Array, "batch m"], target: Float[Array, "batch _"]) -> Float[Array, " batch"]:
+    def fixed(self, a: Float[Array, "batch m"], target: Float[Array, "batch _ *components"]) -> Float[Array, " batch"]:
         """MSE(G(a) - S(a_0)) with the reference solution held at other inputs a_0 (eq:test-attack)."""
 
     @abstractmethod
@@ -49,10 +52,12 @@ class FactoredMisfit(AbstractMisfit):
     operator: AbstractBasisOperator
     factor: Float[Array, "rank k"]
 
-    def target(self, a: Float[Array, "batch m"], solution: Float[Array, "batch n"]) -> Float[Array, "batch _"]:
+    def target(
+        self, a: Float[Array, "batch m"], solution: Float[Array, "batch n *components"]
+    ) -> Float[Array, "batch _ *components"]:
         return a
 
-    def fixed(self, a: Float[Array, "batch m"], target: Float[Array, "batch _"]) -> Float[Array, " batch"]:
+    def fixed(self, a: Float[Array, "batch m"], target: Float[Array, "batch _ *components"]) -> Float[Array, " batch"]:
         stacked = jnp.concatenate([self.operator.coefficients(a), -target], axis=1)
         return jnp.sum((stacked @ self.factor.T) ** 2, axis=1)
 
@@ -64,12 +69,12 @@ class FactoredMisfit(AbstractMisfit):
 class _HostReference:
     """A reference that is a plain function: it can be called inside a compiled search, but has no gradient."""
 
-    function: Reference
-    size: int
+    problem: Problem
+    shape: tuple[int, ...]
 
-    def traced(self, a: Float[Array, "batch m"]) -> Float[Array, "batch n"]:
-        shape = jax.ShapeDtypeStruct((len(a), self.size), a.dtype)
-        return jax.pure_callback(lambda a: np.asarray(self.function(np.asarray(a)), a.dtype), shape, a)
+    def traced(self, a: Float[Array, "batch m"]) -> Float[Array, "batch n *components"]:
+        shape = jax.ShapeDtypeStruct((len(a), *self.shape), a.dtype)
+        return jax.pure_callback(lambda a: reference_of(self.problem, np.asarray(a)).astype(a.dtype), shape, a)
 
 
 class DirectMisfit(AbstractMisfit):
@@ -81,11 +86,14 @@ class DirectMisfit(AbstractMisfit):
     points: Float[Array, "n dim"]
     reference: AbstractReference | _HostReference = eqx.field(static=True)
 
-    def target(self, a: Float[Array, "batch m"], solution: Float[Array, "batch n"]) -> Float[Array, "batch _"]:
+    def target(
+        self, a: Float[Array, "batch m"], solution: Float[Array, "batch n *components"]
+    ) -> Float[Array, "batch _ *components"]:
         return solution
 
-    def fixed(self, a: Float[Array, "batch m"], target: Float[Array, "batch _"]) -> Float[Array, " batch"]:
-        return jnp.mean((self.operator(a, self.points) - target) ** 2, axis=1)
+    def fixed(self, a: Float[Array, "batch m"], target: Float[Array, "batch _ *components"]) -> Float[Array, " batch"]:
+        difference = self.operator(a, self.points) - target
+        return jnp.mean(difference.reshape(len(a), -1) ** 2, axis=1)
 
     def moving(self, a: Float[Array, "batch m"]) -> Float[Array, " batch"]:
         return self.fixed(a, self.reference.traced(a))
@@ -93,11 +101,12 @@ class DirectMisfit(AbstractMisfit):
 
 def misfit(operator: AbstractOperator, problem: Problem) -> AbstractMisfit:
     """The cheapest exact form."""
-    reference = problem.reference
+    reference = problem.require_reference()
     if isinstance(operator, AbstractBasisOperator) and isinstance(reference, LinearReference):
-        basis = np.asarray(operator.basis(jnp.asarray(problem.grid)), np.float64)
+        basis = flat_basis(np.asarray(operator.basis(jnp.asarray(problem.grid)), np.float64))
         return FactoredMisfit(operator, jnp.asarray(_factor(np.concatenate([basis, reference.matrix], axis=1))))
-    traced = reference if isinstance(reference, AbstractReference) else _HostReference(reference, len(problem.grid))
+    shape = (len(problem.grid), len(problem.solution)) if len(problem.solution) > 1 else (len(problem.grid),)
+    traced = reference if isinstance(reference, AbstractReference) else _HostReference(problem, shape)
     return DirectMisfit(operator, jnp.asarray(problem.grid), traced)
 
 

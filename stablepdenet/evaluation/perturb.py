@@ -27,7 +27,7 @@ from stablepdenet.attacks import (
     white_noise,
 )
 from stablepdenet.evaluation.inputs import thinner
-from stablepdenet.evaluation.measure import at_once, chunks
+from stablepdenet.evaluation.measure import at_once, chunks, reference_of
 from stablepdenet.evaluation.misfit import AbstractMisfit, misfit
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.physics import physics_loss, residual_map
@@ -38,7 +38,7 @@ SMOOTH_BAND = 5
 # The paper's evaluation attack (eq:test-attack).
 COMMON_STEPS = 40
 
-MakeObjective = Callable[[Any, Float[Array, "batch m"], Float[Array, "batch n"]], Objective]
+MakeObjective = Callable[[Any, Float[Array, "batch m"], Float[Array, "batch n *components"]], Objective]
 
 
 class Perturber:
@@ -46,15 +46,16 @@ class Perturber:
 
     def __init__(self, problem: Problem):
         self.problem = problem
-        common = dataclasses.replace(problem.attack, steps=COMMON_STEPS)
-        self._attack = dataclasses.replace(problem.attack, random_start=True)
+        attack = problem.require_attack()
+        common = dataclasses.replace(attack, steps=COMMON_STEPS)
+        self._attack = dataclasses.replace(attack, random_start=True)
         self._common = _compiled(pgd, lambda m, a, solution: _fixed(m, m.target(a, solution)), common)
         self._physics = _compiled(strong_pgd, self._physics_loss, self._attack)
         self._moving = {
             name: _compiled(search, lambda m, a, solution: m.moving, self._attack)
             for name, search in {"whitebox": strong_pgd, "apgd": best_of(apgd, 3), "search": random_search}.items()
         }
-        modes = problem.input.modes(min(SMOOTH_BAND, problem.input.size))
+        modes = problem.inputs.modes(min(SMOOTH_BAND, problem.inputs.size))
         self._noise = {
             "noise": _compiled_noise(white_noise, self._attack),
             "smooth-noise": _compiled_noise(partial(_smooth, modes), self._attack),
@@ -117,14 +118,14 @@ class Perturber:
         parts = []
         most = at_once(self.problem, *([operator] if operator else []))
         for number, (part, rows) in enumerate(chunks(a, most)):
-            known = self.problem.reference(np.asarray(part)) if solutions else np.zeros((len(part), 0))
+            known = reference_of(self.problem, np.asarray(part)) if solutions else np.zeros((len(part), 0))
             solution = jnp.asarray(known, part.dtype)
             found = attack(subject, jnp.asarray(eps, part.dtype), part, solution, jax.random.fold_in(key, number))
             parts.append(np.asarray(found[:rows]))
         return np.concatenate(parts)
 
 
-def _fixed(subject: AbstractMisfit, target: Float[Array, "batch _"]) -> Objective:
+def _fixed(subject: AbstractMisfit, target: Float[Array, "batch _ *components"]) -> Objective:
     return lambda a: subject.fixed(a, target)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from stablepdenet import points
 from stablepdenet.attacks import white_noise
 from stablepdenet.config import Config
 from stablepdenet.problems import Problem
@@ -14,6 +15,8 @@ from stablepdenet.training import SOLVED, Program
 from stablepdenet.training.state import streams
 
 FEATURES = ("largest value", "root mean square", "roughness")
+# Where an input is looked at, about.
+PLACES = 101
 
 
 def beyond_training(
@@ -32,14 +35,31 @@ def beyond_training(
     if program.method.perturbed:
         key = streams(jax.random.key(config.seed)).evaluation
         seen = np.concatenate([seen, np.asarray(white_noise(program.attack, program.functions, key=key).inputs)])
-    most = [np.max(feature) for feature in _features(seen, problem)]
+    own, bounds = _features(inputs, problem), _features(seen, problem)
+    # Of several inputs, the one that is furthest out counts.
     return {
-        name: feature / bound for name, feature, bound in zip(FEATURES, _features(inputs, problem), most, strict=True)
+        name: np.max([each / np.max(bound) for each, bound in zip(values, limits, strict=True)], axis=0)
+        for name, values, limits in zip(FEATURES, own, bounds, strict=True)
     }
 
 
-def _features(a: Float[ndarray, "batch m"], problem: Problem) -> list[Float[ndarray, " batch"]]:
-    x = problem.axes[0]
-    values = np.asarray(a, np.float64) @ problem.input.matrix(x).T
-    slopes = np.gradient(values, x, axis=1)
-    return [np.max(np.abs(values), axis=1), *(np.sqrt(np.mean(of**2, axis=1)) for of in (values, slopes))]
+def _features(a: Float[ndarray, "batch m"], problem: Problem) -> list[list[Float[ndarray, " batch"]]]:
+    """Each of the features, for each of the problem's inputs."""
+    found: list[list[Float[ndarray, " batch"]]] = [[] for _ in FEATURES]
+    for name, columns in problem.inputs.slices.items():
+        law, values_of = problem.inputs[name], np.asarray(a[:, columns], np.float64)
+        intervals = [problem.domain.intervals[i] for i in problem.domain.columns(law.of)]
+        each = max(2, round(PLACES ** (1.0 / max(1, len(intervals)))))
+        places = (
+            points.grid(*(points.uniform(each, interval) for interval in intervals)) if intervals else np.zeros((1, 0))
+        )
+        values = values_of @ law.matrix(places).T
+        slopes = [values_of @ law.matrix(places, (i,)).T for i in range(len(intervals))]
+        steepness = np.sqrt(sum(np.mean(slope**2, axis=1) for slope in slopes)) if slopes else np.abs(values[:, 0])
+        for feature, value in zip(found, (np.max(np.abs(values), axis=1), _rms(values), steepness), strict=True):
+            feature.append(value)
+    return found
+
+
+def _rms(values: Float[ndarray, "batch n"]) -> Float[ndarray, " batch"]:
+    return np.sqrt(np.mean(values**2, axis=1))

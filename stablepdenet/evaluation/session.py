@@ -16,7 +16,7 @@ from numpy import ndarray
 
 from stablepdenet.errors import ConfigError
 from stablepdenet.evaluation.inputs import Case, evaluation_inputs, setting_of
-from stablepdenet.evaluation.measure import Measured, Measurer
+from stablepdenet.evaluation.measure import Measured, Measurer, reference_of, require_order
 from stablepdenet.evaluation.metrics import metrics
 from stablepdenet.evaluation.perturb import Perturber
 from stablepdenet.operators import AbstractOperator, Capabilities, as_operator, capabilities
@@ -29,6 +29,8 @@ Row = dict[str, str | int | float]
 Task = tuple[str, Callable[[], None]]
 
 BASELINE = "pi"
+# Inputs whose reference solutions are looked at before anything is measured.
+FIRST = 3
 # The method under which numbers of the reference alone stand.
 EXACT = "exact"
 # Inputs on which the differentiable reference is compared with the exact one, and how far apart they may be.
@@ -75,8 +77,11 @@ class Session:
         self.problem, self.eps, self.identity = problem, eps, identity
         self.audit = Audit()
         self.clean: Float[ndarray, "batch m"] = np.asarray(evaluation_inputs(problem, tests))
+        first = self.clean[:FIRST]
+        require_order(problem, first, reference_of(problem, first))
         self.operators: dict[str, AbstractOperator] = {
-            name: as_operator(operator, problem.input.size, problem.grid) for name, operator in operators.items()
+            name: as_operator(operator, problem.inputs.size, problem.grid, len(problem.solution))
+            for name, operator in operators.items()
         }
         self.able: dict[str, Capabilities] = {
             name: capabilities(operator, jnp.asarray(self.clean[:1]), problem.grid, block_queries(problem))

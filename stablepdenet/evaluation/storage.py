@@ -97,7 +97,7 @@ def load_cases(folder: Path | str, size: int) -> list[Case]:
 
 def replay_audit(folder: Path | str, operators: Mapping[str, Any], problem: Problem) -> list[Row]:
     """Measures the stored perturbed inputs again: the same operators give the same rows."""
-    stored, cases = load_rows(folder), load_cases(folder, problem.input.size)
+    stored, cases = load_rows(folder), load_cases(folder, problem.inputs.size)
     if not stored or not cases:
         raise ConfigError(f"'{folder}' holds no perturbed inputs to measure again.")
     if stored[0]["problem"] != problem.name:

@@ -99,8 +99,8 @@ class TrialSpace:
         # Only `jacobian` asks for it, so all of this is made in float64.
         problem, residuals = self.problem, block_residuals(self.problem)
         directions = [
-            query.answer({word: jnp.asarray(self.basis(block.points, word)).T[:, None, :] for word in query.words})
-            for block, query in zip(problem.blocks, block_queries(problem), strict=True)
+            query.answer({w: jnp.asarray(self.basis(np.asarray(query.points), w)).T[:, None, :] for w in query.words})
+            for query in block_queries(problem)
         ]
 
         def stacked(fields: list[Fields], a: Float[Array, "1 m"]) -> Float[Array, " equations"]:
@@ -143,14 +143,14 @@ def trial_space(problem: Problem) -> TrialSpace:
             f"Problem '{problem.name}' is too coarse for the theorems' constants: they need at least {2 * least} "
             f"evaluation points along each coordinate and {2 * least ** len(most)} collocation points in one block."
         )
-    solutions = problem.reference(np.asarray(problem.sample(SAMPLES, key=jax.random.key(0))))
+    solutions = problem.require_reference()(np.asarray(problem.sample(SAMPLES, key=jax.random.key(0))))
     return min(spaces, key=lambda space: (round(_misfit(space, solutions), 7), max(space.shape)))
 
 
 def _degree(problem: Problem) -> int:
     """Odd, as interpolating splines are best, and three above the equation's order: u_xx is then approximated to
     O(h^4)."""
-    words = [word for block in problem.blocks for word in block.wanted(problem.coordinates).values()]
+    words = [word for bound in problem.bound for _, word in bound.terms.solution.values()]
     return (3 + max(word.count(i) for word in words for i in range(len(problem.axes)))) | 1
 
 
@@ -171,7 +171,7 @@ def linear_bound(space: TrialSpace, *, gamma_r: float) -> LinearBound:
     """||A^-1||_{Z -> Y} = sup ||v||_Y / ||A v||_Z over V_N, and what it makes of the residual's Lipschitz constant."""
     if not space.linear:
         raise ConfigError(f"Problem '{space.problem.name}' is not linear in u: use tube_estimate.")
-    smallest = _smallest(space.jacobian(np.zeros(math.prod(space.shape)), np.zeros(space.problem.input.size)))
+    smallest = _smallest(space.jacobian(np.zeros(math.prod(space.shape)), np.zeros(space.problem.inputs.size)))
     inverse_norm = 1 / smallest if smallest > 0 else math.inf
     return LinearBound(inverse_norm, inverse_norm * gamma_r)
 
@@ -223,7 +223,7 @@ def tube_estimate(
             beta = min(beta, _smallest(at_solution))
             L_u = max(L_u, _slope(space.jacobian(learned, a) - at_solution, math.dist(learned, exact)))
     with jax.enable_x64(True):
-        radii = np.asarray(space.problem.input.radius(jnp.asarray(second.inputs - first.inputs)))
+        radii = np.asarray(space.problem.inputs.radius(jnp.asarray(second.inputs - first.inputs)))
     for a, moved, exact, radius in zip(first.inputs, second.inputs, space.fit(first.solutions), radii, strict=True):
         L_a = max(L_a, _slope(space.jacobian(exact, moved) - space.jacobian(exact, a), radius))
     rho_E = max(_distance(tested.predictions, tested.solutions) for tested in (clean, perturbed))

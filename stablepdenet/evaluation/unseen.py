@@ -12,12 +12,12 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from stablepdenet import hats
+from stablepdenet import points
 from stablepdenet.evaluation.inputs import TEST_SEED, Case, clean_case, finer
 from stablepdenet.evaluation.measure import Measurer
 from stablepdenet.evaluation.session import Session, Task
 from stablepdenet.problems import Problem
-from stablepdenet.spaces import SensorInput
+from stablepdenet.spaces import Inputs, SensorInput
 
 # How many times as fast the functions vary.
 FIELDS = {"rough": 2.0, "smooth": 0.5}
@@ -29,23 +29,33 @@ def unseen(session: Session) -> Iterator[Task]:
         yield f"unseen {name}", partial(_measure, session, clean_case(jnp.asarray(inputs, jnp.float32), name))
     for name in FIELDS:
         yield f"unseen {name}", partial(_measure, session, field_case(session.problem, name, len(session.clean)))
-    if isinstance(session.problem.input, SensorInput):
-        coarse = coarsened(session.clean, session.problem.input)
+    coarse = coarsened(session.clean, session.problem.inputs)
+    if coarse is not None:
         yield "unseen coarse", partial(_measure, session, Case("none", "coarse", coarse, session.clean))
     yield "unseen fine", partial(_finer, session)
 
 
 def field_case(problem: Problem, name: str, num: int) -> Case:
     """Inputs of a rougher or smoother law."""
-    law = dataclasses.replace(problem.input, space=problem.input.space.refined(FIELDS[name]))
+    inputs = Inputs(**{own: problem.inputs[own].refined(FIELDS[name]) for own in problem.inputs})
     key = jax.random.fold_in(jax.random.key(TEST_SEED), list(FIELDS).index(name))
-    return clean_case(dataclasses.replace(problem, input=law).sample(num, key=key), name)
+    return clean_case(dataclasses.replace(problem, inputs=inputs).sample(num, key=key), name)
 
 
-def coarsened(a: Float[ndarray, "batch m"], law: SensorInput) -> Float[ndarray, "batch m"]:
-    """The inputs as half the sensors would know them, joined by straight lines."""
-    few = np.linspace(law.sensors[0], law.sensors[-1], law.size // 2 + 1)
-    return (a @ (hats.values(few, law.sensors) @ law.matrix(few)).T).astype(a.dtype)
+def coarsened(a: Float[ndarray, "batch m"], inputs: Inputs) -> Float[ndarray, "batch m"] | None:
+    """The inputs as half the sensors along each coordinate would know them, joined by straight lines; None where there
+    are no sensors."""
+    if not any(isinstance(inputs[name], SensorInput) for name in inputs):
+        return None
+    found = np.array(a)
+    for name, columns in inputs.slices.items():
+        law = inputs[name]
+        if isinstance(law, SensorInput):
+            few = [np.linspace(axis[0], axis[-1], len(axis) // 2 + 1) for axis in law.axes]
+            coarse = SensorInput(law.space, tuple(few), law.of)
+            there_and_back = coarse.matrix(points.grid(*law.axes)) @ law.matrix(points.grid(*few))
+            found[:, columns] = (a[:, columns] @ there_and_back.T).astype(a.dtype)
+    return found
 
 
 def _measure(session: Session, case: Case) -> None:

@@ -10,6 +10,8 @@ from stablepdenet.operators.base import (
     Fields,
     FunctionOperator,
     Query,
+    combine,
+    component,
 )
 from stablepdenet.operators.constrained import ConstrainedOperator
 from stablepdenet.operators.deeponet import DeepONet
@@ -17,7 +19,7 @@ from stablepdenet.operators.embeddings import EMBEDDINGS, PLAIN
 from stablepdenet.operators.foreign import Capabilities, ModuleOperator, as_operator, capabilities
 from stablepdenet.operators.host import HostOperator
 from stablepdenet.operators.jets import SUM, Derivative, nested_derivatives
-from stablepdenet.operators.linear import LinearOperator, legendre
+from stablepdenet.operators.linear import LinearOperator, box_functions, each_component
 from stablepdenet.operators.modified import ModifiedDeepONet
 from stablepdenet.operators.pytorch import TorchOperator
 
@@ -46,8 +48,11 @@ __all__ = [
     "Query",
     "TorchOperator",
     "as_operator",
+    "box_functions",
     "capabilities",
-    "legendre",
+    "combine",
+    "component",
+    "each_component",
     "nested_derivatives",
     "table",
 ]

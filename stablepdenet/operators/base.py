@@ -22,7 +22,8 @@ Evaluator = Callable[[Float[Array, "batch m"]], list[Fields]]
 
 
 class Query(NamedTuple):
-    """Points at which the derivatives `wanted` of the solution are asked for, and a combination of derivatives.
+    """Points at which the derivatives `wanted` of one component of the solution are asked for, and a combination of its
+    derivatives.
 
     The combination's field has the key `SUM`; where it is empty there is none.
     """
@@ -30,6 +31,7 @@ class Query(NamedTuple):
     points: Float[Array, "n dim"] | Float[ndarray, "n dim"]
     wanted: tuple[Derivative, ...]
     combination: Combination = MappingProxyType({})
+    component: int = 0
 
     @property
     def words(self) -> tuple[Derivative, ...]:
@@ -43,12 +45,31 @@ class Query(NamedTuple):
         return fields | ({SUM: sum(terms[1:], terms[0])} if terms else {})
 
 
+def component(function: Callable[[Array], Array], number: int) -> Callable[[Array], Array]:
+    """One component of what a function of points gives: entries for each point, or for each and every component."""
+
+    def one(points: Array) -> Array:
+        found = function(points)
+        return found[..., number] if found.ndim == 3 else found
+
+    return one
+
+
+def combine(
+    coefficients: Float[Array, "batch k"], basis: Float[Array, "n k *components"]
+) -> Float[Array, "batch n *components"]:
+    """sum_j c_j phi_j, for every component."""
+    return coefficients @ basis.T if basis.ndim == 2 else jnp.einsum("bk,nkc->bnc", coefficients, basis)
+
+
 class AbstractOperator(eqx.Module):
     """A learned (or exact) solution operator G: a -> u."""
 
     @abstractmethod
-    def __call__(self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]) -> Float[Array, "batch n"]:
-        """The solutions for all inputs at all points."""
+    def __call__(
+        self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]
+    ) -> Float[Array, "batch n *components"]:
+        """The solutions for all inputs at all points; several components are a last axis."""
 
     def on(self, queries: Sequence[Query]) -> Evaluator:
         """Fixes the points, so that what does not depend on the input is computed once and shared by every call of the
@@ -60,30 +81,34 @@ class AbstractOperator(eqx.Module):
         def evaluate(a: Float[Array, "batch m"]) -> list[Fields]:
             points = [jnp.asarray(query.points) for query in queries]
             return [
-                query.answer(nested_derivatives(partial(self, a), where, query.words))
+                query.answer(nested_derivatives(component(partial(self, a), query.component), where, query.words))
                 for query, where in zip(queries, points, strict=True)
             ]
 
         return evaluate
 
     def derivatives(
-        self, a: Float[Array, "batch m"], points: Float[Array, "n dim"], wanted: Sequence[Derivative]
+        self, a: Float[Array, "batch m"], points: Float[Array, "n dim"], wanted: Sequence[Derivative], number: int = 0
     ) -> Fields:
-        """The derivatives `wanted` (tuples of coordinate numbers, `()` for the value) for all inputs at all points."""
-        return self.on([Query(jnp.asarray(points), tuple(wanted))])(a)[0]
+        """The derivatives `wanted` (tuples of coordinate numbers, `()` for the value) of one component, for all inputs
+        at all points."""
+        return self.on([Query(jnp.asarray(points), tuple(wanted), component=number)])(a)[0]
 
-    def jacobian(self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]) -> Float[Array, "batch n m"]:
+    def jacobian(
+        self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]
+    ) -> Float[Array, "batch n *components m"]:
         """du/da at every input, a few directions at a time: together they would need `m` times the memory."""
 
         def along(direction: Array) -> Array:
             return jax.jvp(lambda a: self(a, points), (a,), (jnp.broadcast_to(direction, a.shape),))[1]
 
         columns = jax.lax.map(along, jnp.eye(a.shape[1], dtype=a.dtype), batch_size=8)
-        return jnp.moveaxis(columns, 0, 2)
+        return jnp.moveaxis(columns, 0, -1)
 
 
 class AbstractBasisOperator(AbstractOperator):
     """An operator whose solutions are combinations of fixed functions of the point: u(xi) = sum_j c_j(a) phi_j(xi).
+    Where the solution has several components, so has each phi_j.
 
     What is measured on many points then needs the points once: distances by a triangular factor of the basis, the
     input's Jacobian by that of the coefficients alone.
@@ -99,16 +124,18 @@ class AbstractBasisOperator(AbstractOperator):
         """c(a)."""
 
     @abstractmethod
-    def basis(self, points: Float[Array, "n dim"]) -> Float[Array, "n k"]:
-        """phi at the points."""
+    def basis(self, points: Float[Array, "n dim"]) -> Float[Array, "n k *components"]:
+        """phi at the points; several components are a last axis."""
 
-    def __call__(self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]) -> Float[Array, "batch n"]:
-        # An array of NumPy is float64, which float32 functions would be asked for in vain.
-        return self.coefficients(a) @ self.basis(jnp.asarray(points)).T
+    def __call__(
+        self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]
+    ) -> Float[Array, "batch n *components"]:
+        # Convert: NumPy defaults to float64.
+        return combine(self.coefficients(a), self.basis(jnp.asarray(points)))
 
     def features(self, query: Query) -> Fields:
         """What a query asks for, of every phi: k x n."""
-        found = nested_derivatives(self.basis, jnp.asarray(query.points), query.words)
+        found = nested_derivatives(component(self.basis, query.component), jnp.asarray(query.points), query.words)
         return query.answer({word: entry.T for word, entry in found.items()})
 
     def on(self, queries: Sequence[Query]) -> Evaluator:
@@ -124,9 +151,11 @@ class AbstractBasisOperator(AbstractOperator):
 class FunctionOperator(AbstractOperator):
     """Any function (a, points) -> u as an operator: an exact solution, a classical solver, somebody else's model."""
 
-    function: Callable[[Float[Array, "batch m"], Float[Array, "n dim"]], Float[Array, "batch n"]] = eqx.field(
-        static=True
+    function: Callable[[Float[Array, "batch m"], Float[Array, "n dim"]], Float[Array, "batch n *components"]] = (
+        eqx.field(static=True)
     )
 
-    def __call__(self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]) -> Float[Array, "batch n"]:
+    def __call__(
+        self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]
+    ) -> Float[Array, "batch n *components"]:
         return jnp.asarray(self.function(a, points))

@@ -35,9 +35,10 @@ class ConstrainedOperator(AbstractBasisOperator):
         own = self.operator.coefficients(a)
         return jnp.concatenate([own, a], axis=1) if self.lifted else own
 
-    def basis(self, points: Float[Array, "n dim"]) -> Float[Array, "n k"]:
+    def basis(self, points: Float[Array, "n dim"]) -> Float[Array, "n k *components"]:
         own, (lift, envelope) = self.operator.basis(points), (self.ansatz.lift, self.ansatz.envelope)
-        own = own if envelope is None else envelope(points) * own
+        if envelope is not None:
+            own = own * (envelope(points) if own.ndim == 2 else envelope(points)[:, None, :])
         return own if lift is None else jnp.concatenate([own, lift(points)], axis=1)
 
     def features(self, query: Query) -> Fields:
@@ -83,7 +84,7 @@ def _inner(ansatz: Ansatz, query: Query) -> _Inner:
     def terms(word: Derivative) -> dict[Derivative, Any]:
         found: dict[Derivative, Any] = {}
         for part, rest in _splits(word):
-            factor = envelope[part][0]
+            factor = envelope[part][query.component]
             if not part or np.any(factor):  # one at least, where the envelope vanishes altogether
                 found[rest] = found.get(rest, 0.0) + factor
         return found
@@ -102,7 +103,7 @@ def _inner(ansatz: Ansatz, query: Query) -> _Inner:
             own[word] = sum(shares[1:], shares[0])
         return own | ({SUM: fields[SUM]} if query.combination else {})
 
-    return _Inner(Query(query.points, wanted, combination), outer, lift)
+    return _Inner(Query(query.points, wanted, combination, query.component), outer, lift)
 
 
 def _splits(word: Derivative) -> list[tuple[Derivative, Derivative]]:
@@ -117,5 +118,5 @@ def _splits(word: Derivative) -> list[tuple[Derivative, Derivative]]:
 
 def _derivatives(functions: Functions, query: Query, words: Sequence[Derivative]) -> dict[Derivative, Any]:
     """As k x n."""
-    found = table(functions, np.asarray(query.points), words)
+    found = table(functions, np.asarray(query.points), words, query.component)
     return {word: np.asarray(entry.T, np.float32) for word, entry in found.items()}

@@ -20,15 +20,17 @@ class DeepONet(AbstractBasisOperator):
     """G(a)(xi) = sum_j b_j(a) t_j(xi) + b_0 (eq:deeponet).
 
     Branch b and trunk t are networks of `depth` weight matrices with `width` neurons each; the latent dimension p is
-    `width`. The trunk sees an `embedding` of the coordinates, by its name in `EMBEDDINGS`. All inputs share the points,
-    so derivatives belong to the trunk: one Taylor pass serves every input, and each derivative of u is one matrix
-    product with the branch output.
+    `width`. Where the solution has several components, so has each t_j, and each component its own b_0. The trunk sees
+    an `embedding` of the coordinates, by its name in `EMBEDDINGS`. All inputs share the points, so derivatives belong
+    to the trunk: one Taylor pass serves every input, and each derivative of u is one matrix product with the branch
+    output.
     """
 
     branch: MLP
     trunk: MLP
-    bias: Float[Array, ""]
+    bias: Float[Array, " *components"]
     embedding: str = eqx.field(static=True)
+    components: int = eqx.field(static=True)
 
     def __init__(
         self,
@@ -38,21 +40,32 @@ class DeepONet(AbstractBasisOperator):
         width: int = 128,
         depth: int = 4,
         embedding: str = PLAIN,
+        components: int = 1,
         key: PRNGKeyArray,
     ):
         branch_key, trunk_key = jax.random.split(key)
         seen = EMBEDDINGS[embedding](jnp.zeros((1, coordinates))).shape[1]
         self.branch = MLP([inputs] + [width] * depth, key=branch_key)
-        self.trunk = MLP([seen] + [width] * depth, key=trunk_key)
-        self.bias = jnp.zeros(())
-        self.embedding = embedding
+        self.trunk = MLP([seen] + [width] * (depth - 1) + [width * components], key=trunk_key)
+        self.bias = jnp.zeros(() if components == 1 else components)
+        self.embedding, self.components = embedding, components
 
     def coefficients(self, a: Float[Array, "batch m"]) -> Float[Array, "batch k"]:
-        return jnp.concatenate([self.branch(a), jnp.broadcast_to(self.bias, (len(a), 1))], axis=1)
+        return jnp.concatenate([self.branch(a), jnp.broadcast_to(self.bias, (len(a), self.components))], axis=1)
 
-    def basis(self, points: Float[Array, "n dim"]) -> Float[Array, "n k"]:
+    def basis(self, points: Float[Array, "n dim"]) -> Float[Array, "n k *components"]:
         features = self.trunk(EMBEDDINGS[self.embedding](points))
-        return jnp.concatenate([features, jnp.ones_like(features[:, :1])], axis=1)
+        if self.components == 1:
+            return jnp.concatenate([features, jnp.ones_like(features[:, :1])], axis=1)
+        own = features.reshape(len(points), self.components, -1).swapaxes(1, 2)
+        constants = jnp.broadcast_to(jnp.eye(self.components, dtype=own.dtype), (len(points), *[self.components] * 2))
+        return jnp.concatenate([own, constants], axis=1)
+
+    def _last(self, component: int) -> tuple[Float[Array, "hidden width"], Float[Array, " width"]]:
+        """The trunk's last layer, as far as it makes a component."""
+        last, width = self.trunk.layers[-1], self.branch.layers[-1].bias.shape[0]
+        own = slice(component * width, (component + 1) * width)
+        return (last.weight[:, own], last.bias[own]) if self.components > 1 else (last.weight, last.bias)
 
     def _hidden(self, query: Query) -> Jet:
         """What is asked for, of the trunk's last hidden layer."""
@@ -61,38 +74,47 @@ class DeepONet(AbstractBasisOperator):
         return self.trunk.hidden_jet(rules, rules.seed() if plain else rules.embed(EMBEDDINGS[self.embedding]))
 
     def features(self, query: Query) -> Fields:
-        last = self.trunk.layers[-1]
-        found = {word: (entry.T @ last.weight).T for word, entry in self._hidden(query).items()}
+        weight, bias = self._last(query.component)
+        found = {word: (entry.T @ weight).T for word, entry in self._hidden(query).items()}
+        own = jnp.eye(self.components, dtype=bias.dtype)[:, query.component]
 
         def constants(word: Derivative) -> Float[Array, "_ n"]:
             share = query.combination.get((), 0.0) if word == SUM else float(not word)
-            ones = jnp.broadcast_to(jnp.asarray(share, last.bias.dtype), (1, len(query.points)))
-            return jnp.concatenate([last.bias[:, None] * ones, ones])
+            ones = jnp.broadcast_to(jnp.asarray(share, bias.dtype), (1, len(query.points)))
+            return jnp.concatenate([bias[:, None] * ones, own[:, None] * ones])
 
-        return {word: jnp.pad(entry, ((0, 1), (0, 0))) + constants(word) for word, entry in found.items()}
+        return {word: jnp.pad(entry, ((0, self.components), (0, 0))) + constants(word) for word, entry in found.items()}
 
     def on(self, queries: Sequence[Query]) -> Evaluator:
         # u = b . (W^T h + c) + b_0 = (W b) . h + (b . c + b_0), with h the trunk's last hidden layer. W is applied to
         # the inputs' side where they are clearly fewer than points. Else it is applied to the points' side: at equal
         # numbers a training step does not care, and an attack needs that once. The constant is the value's alone.
-        last = self.trunk.layers[-1]
+        lasts = [self._last(query.component) for query in queries]
         hidden = [self._hidden(query) for query in queries]
-        whole = [{word: (entry.T @ last.weight).T for word, entry in jet.items()} for jet in hidden]
+        whole = [
+            {word: (entry.T @ weight).T for word, entry in jet.items()}
+            for jet, (weight, _) in zip(hidden, lasts, strict=True)
+        ]
         columns = sum(entry.shape[1] for jet in hidden for entry in jet.values())
 
         def evaluate(a: Float[Array, "batch m"]) -> list[Fields]:
             outputs = self.branch(a)
-            constant = (outputs @ last.bias + self.bias)[:, None]
             few = 2 * len(a) < columns
-            factors, features = (outputs @ last.weight.T, hidden) if few else (outputs, whole)
+            used = {query.component: last for query, last in zip(queries, lasts, strict=True)}
+            factors = {number: outputs @ weight.T if few else outputs for number, (weight, _) in used.items()}
+            constants = {
+                number: (outputs @ bias + (self.bias if self.components == 1 else self.bias[number]))[:, None]
+                for number, (_, bias) in used.items()
+            }
 
             def field(query: Query, word: Derivative, entry: Array) -> Float[Array, "batch n"]:
                 share = query.combination.get((), 0.0) if word == SUM else float(not word)
-                return factors @ entry + (jnp.asarray(share, entry.dtype) * constant if np.any(share) else 0.0)
+                constant = jnp.asarray(share, entry.dtype) * constants[query.component] if np.any(share) else 0.0
+                return factors[query.component] @ entry + constant
 
             return [
                 {word: field(query, word, entry) for word, entry in jet.items()}
-                for query, jet in zip(queries, features, strict=True)
+                for query, jet in zip(queries, hidden if few else whole, strict=True)
             ]
 
         return evaluate

@@ -24,11 +24,13 @@ class ModuleOperator(AbstractOperator):
 
     module: Solution
 
-    def __call__(self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]) -> Float[Array, "batch n"]:
+    def __call__(
+        self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]
+    ) -> Float[Array, "batch n *components"]:
         return jnp.asarray(self.module(a, points))
 
 
-def as_operator(candidate: Any, inputs: int, points: Float[ndarray, "n dim"]) -> AbstractOperator:
+def as_operator(candidate: Any, inputs: int, points: Float[ndarray, "n dim"], components: int = 1) -> AbstractOperator:
     """Anything callable as (a, points) -> u as an operator, after one call for two equal inputs of `inputs` numbers."""
     if isinstance(candidate, AbstractOperator):
         return candidate
@@ -37,11 +39,12 @@ def as_operator(candidate: Any, inputs: int, points: Float[ndarray, "n dim"]) ->
     # Positive, with equal ends and not constant: nothing that a solver or a normalisation would refuse.
     wave = 0.1 * (1.5 + np.sin(2 * np.pi * np.linspace(0, 1, inputs)))
     arrays = jnp.asarray(np.stack([wave, wave]), jnp.float32), jnp.asarray(points, jnp.float32)
-    operator, untraced = _wrapped(candidate, *arrays)
+    operator, untraced = _wrapped(candidate, *arrays, components)
+    shape = (2, len(points)) if components == 1 else (2, len(points), components)
     # Functions that JAX traces are called as they are: their operators check no shapes.
     call = operator if isinstance(operator, HostOperator | TorchOperator) else candidate
     try:
-        u = shaped(call(*arrays), (2, len(points)), np.float64)
+        u = shaped(call(*arrays), shape, np.float64)
     except ConfigError:
         raise
     except Exception as error:
@@ -58,7 +61,7 @@ def as_operator(candidate: Any, inputs: int, points: Float[ndarray, "n dim"]) ->
     return operator
 
 
-def _wrapped(candidate: Solution, a: Array, points: Array) -> tuple[AbstractOperator, str]:
+def _wrapped(candidate: Solution, a: Array, points: Array, components: int) -> tuple[AbstractOperator, str]:
     """The operator that fits the candidate, and why JAX cannot trace it if it has to run on the host."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(candidate, torch.nn.Module):
@@ -66,7 +69,7 @@ def _wrapped(candidate: Solution, a: Array, points: Array) -> tuple[AbstractOper
     try:
         jax.eval_shape(lambda a, points: candidate(a, points), a, points)
     except Exception as error:  # whatever stops the trace, it is no function of JAX
-        return HostOperator(_hashable(candidate)), _sentence(error)
+        return HostOperator(_hashable(candidate), components), _sentence(error)
     if jax.tree_util.all_leaves([candidate]):
         return FunctionOperator(_hashable(candidate)), ""
     return ModuleOperator(candidate), ""

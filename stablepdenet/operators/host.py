@@ -23,11 +23,16 @@ class HostOperator(AbstractOperator):
     but has no derivatives."""
 
     function: Solution = eqx.field(static=True)
+    components: int = eqx.field(static=True, default=1)
 
-    def __call__(self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]) -> Float[Array, "batch n"]:
+    def __call__(
+        self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]
+    ) -> Float[Array, "batch n *components"]:
+        last = (self.components,) if self.components > 1 else ()
+
         @jax.custom_jvp
         def solve(a: Array, points: Array) -> Array:
-            return on_host(self._solve, [(len(a), len(points))], a, points)[0]
+            return on_host(self._solve, [(len(a), len(points), *last)], a, points)[0]
 
         @solve.defjvp
         def refuse(primals: Any, tangents: Any) -> Any:
@@ -67,4 +72,5 @@ def shaped(result: Any, shape: tuple[int, ...], dtype: Any) -> ndarray:
 
 def require_shape(found: tuple[int, ...], wanted: tuple[int, ...]) -> None:
     if found != wanted:
-        raise ConfigError(f"The operator returned the shape {found}: it must be {wanted}, inputs times points.")
+        extra = " times components" if len(wanted) > 2 else ""
+        raise ConfigError(f"The operator returned the shape {found}: it must be {wanted}, inputs times points{extra}.")

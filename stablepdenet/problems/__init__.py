@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from stablepdenet.errors import ConfigError, shown
 from stablepdenet.problems.base import Block, Problem, Reference, periodic_residual
+from stablepdenet.problems.bound import BoundBlock
 from stablepdenet.problems.burgers import burgers
 from stablepdenet.problems.heat import heat
 from stablepdenet.problems.helmholtz import helmholtz
@@ -63,6 +64,7 @@ __all__ = [
     "PROBLEMS",
     "AbstractReference",
     "Block",
+    "BoundBlock",
     "ColeHopfReference",
     "LinearReference",
     "Problem",

@@ -1,4 +1,4 @@
-"""What a problem declares: its input, its residual blocks, its attack, its reference solution."""
+"""What a problem declares: its domain, its inputs, its residual blocks; for measuring, an attack and a reference."""
 
 from __future__ import annotations
 
@@ -15,25 +15,28 @@ from numpy import ndarray
 
 from stablepdenet import points as point_sets
 from stablepdenet.attacks import AbstractPGD
+from stablepdenet.domain import Box
 from stablepdenet.errors import CheckpointError, ConfigError
-from stablepdenet.operators import EMBEDDINGS, PLAIN, Ansatz, Derivative
+from stablepdenet.operators import EMBEDDINGS, PLAIN, Ansatz
+from stablepdenet.problems.bound import BoundBlock
 from stablepdenet.problems.fingerprint import fingerprint
 from stablepdenet.problems.linear import Coefficient, is_linear_part, linear_part
-from stablepdenet.spaces import AbstractInput
+from stablepdenet.problems.terms import Terms, check_names, terms_of
+from stablepdenet.spaces import Inputs
 
 # Settings of the audit that every problem has.
 RESERVED = ("clean", "rough", "smooth", "coarse", "fine")
 
-Reference = Callable[[Float[ndarray, "batch m"]], Float[ndarray, "batch n"]]
+Reference = Callable[[Float[ndarray, "batch m"]], Float[ndarray, "batch n *components"]]
 
 
 @dataclass(frozen=True)
 class Block:
     """One residual block F_q(u, a) = 0 with its collocation points and its weight w_q (eq:residual-blocks).
 
-    `residual` is the equation itself. It asks for what it needs by its parameters' names: `u` and its derivatives
-    `u_x`, `u_xx`, `u_t`, … (arrays batch x points), the input `a` at the points (batch x points), and the coordinates
-    by name. It returns batch x points, or batch x points x channels. For the heat equation:
+    `residual` is the equation itself. It asks for what it needs by its parameters' names: the solution's components and
+    their derivatives, `u`, `u_x`, `v_xx`, …, the inputs and theirs, `a`, `k_x`, … (arrays batch x points), and the
+    coordinates. It returns batch x points, or batch x points x channels. For the heat equation:
 
         Block("pde", points, lambda u_t, u_xx: u_t - 0.01 * u_xx)
 
@@ -50,37 +53,16 @@ class Block:
     def parameters(self) -> tuple[str, ...]:
         return tuple(inspect.signature(self.residual).parameters)
 
-    def wanted(self, coordinates: tuple[str, ...]) -> dict[str, Derivative]:
-        """The derivatives of u that the residual asks for, by parameter name."""
-        wanted: dict[str, Derivative] = {}
-        for name in self.parameters:
-            if name == "u":
-                wanted[name] = ()
-            elif name.startswith("u_"):
-                letters = name.removeprefix("u_")
-                if not letters or any(letter not in coordinates for letter in letters):
-                    raise ConfigError(
-                        f"Block '{self.name}' asks for '{name}', but the coordinates are {', '.join(coordinates)}: "
-                        "write a derivative as u_ followed by coordinate letters, e.g. u_xx."
-                    )
-                wanted[name] = tuple(sorted(coordinates.index(letter) for letter in letters))
-            elif name != "a" and name not in coordinates:
-                raise ConfigError(
-                    f"Block '{self.name}' asks for '{name}', which is neither u, a derivative of u, the input a, "
-                    f"nor one of the coordinates {', '.join(coordinates)}: rename that parameter of its residual."
-                )
-        return wanted
-
-    def linear_part(self, coordinates: tuple[str, ...]) -> dict[str, Coefficient]:
-        """The terms of u that enter the residual as a sum with known coefficients, and these."""
-        names = [name for name in self.parameters if name not in coordinates]
-        known = {name: self.points[:, coordinates.index(name)] for name in self.parameters if name in coordinates}
+    def linear_part(self, terms: Terms, domain: Box) -> dict[str, Coefficient]:
+        """The terms of the solution that enter the residual as a sum with known coefficients, and these."""
+        names = [name for name in self.parameters if name not in terms.coordinates]
+        known = dict(zip(terms.coordinates, self.points[:, domain.columns(terms.coordinates)].T, strict=True))
         residual, count = partial(self.residual, **known), len(self.points)
         try:
             row = jax.ShapeDtypeStruct((1, count), jnp.result_type(float))
             program = jax.make_jaxpr(lambda *rows: residual(**dict(zip(names, rows, strict=True))))(*[row] * len(names))
             found = linear_part(program, names, count)
-            found.pop("a", None)
+            found = {name: coefficient for name, coefficient in found.items() if name in terms.solution}
             return found if found and is_linear_part(residual, names, found, count) else {}
         except Exception:  # a residual may fail in any way; what is wrong with it shows where it is evaluated as it is
             return {}
@@ -88,24 +70,27 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A parametric PDE a -> u with everything that training and evaluation need.
+    """A parametric PDE from inputs to a solution, posed on a box.
 
-    The input is a function of the first coordinate; it enters each block that asks for `a`, always at the perturbed
-    value. The reference takes inputs to solutions on the tensor grid of `axes` (the first coordinate slowest), in
-    float64. `unseen` names inputs that the function space does not hold, for the audit; `fronts` says that the steepest
-    gradient in x at the last time is worth following; `embedding` names what a trunk should see of the
-    points, `ansatz` says what is known of solutions; `fine` are the blocks on the points that
+    `solution` names the components of the solution, `inputs` the inputs; both enter the blocks by these names, inputs
+    always at their perturbed values. `ansatz` says what is known of solutions, `fine` are the blocks on the points that
     `solve` and `refine` take, where the problem's own are too few or not where they should be.
+
+    What measuring needs may be left out: the `reference` takes inputs to solutions on the tensor grid of `axes` (the
+    first coordinate slowest; batch x points, or batch x points x components), in float64. The `attack` says which
+    perturbed inputs are admissible. `unseen` names inputs that the function space does not hold, `fronts` says that the
+    steepest gradient in x at the last time is worth following; `embedding` names what a trunk should see of the points.
     """
 
     name: str
-    equation: str
-    coordinates: tuple[str, ...]
-    input: AbstractInput
+    domain: Box
+    inputs: Inputs
     blocks: tuple[Block, ...]
-    attack: AbstractPGD
-    reference: Reference
-    axes: tuple[Float[ndarray, " _"], ...]
+    solution: tuple[str, ...] = ("u",)
+    equation: str = ""
+    attack: AbstractPGD | None = None
+    reference: Reference | None = None
+    axes: tuple[Float[ndarray, " _"], ...] = ()
     functions: int = 1000
     batch: int = 100
     tests: int = 2000
@@ -116,17 +101,21 @@ class Problem:
     fine: tuple[Block, ...] = ()
 
     def __post_init__(self) -> None:
+        check_names(self.domain, self.solution, self.inputs)
         names = [block.name for block in self.blocks]
         if len(set(names)) != len(names):
             raise ConfigError(f"Problem '{self.name}' has two blocks of one name among {names}: name each block once.")
-        if not all(len(name) == 1 and name not in "ua" for name in self.coordinates):
-            raise ConfigError(f"Problem '{self.name}': coordinates must be single letters other than u and a.")
         for name, inputs in self.unseen.items():
-            if name in RESERVED or np.shape(inputs)[1:] != (self.input.size,):
+            if name in RESERVED or np.shape(inputs)[1:] != (self.inputs.size,):
                 raise ConfigError(
-                    f"Problem '{self.name}': unseen['{name}'] must be rows of {self.input.size} numbers, and its name "
+                    f"Problem '{self.name}': unseen['{name}'] must be rows of {self.inputs.size} numbers, and its name "
                     f"none of {', '.join(RESERVED)}."
                 )
+        if self.axes and len(self.axes) != self.domain.dimension:
+            raise ConfigError(
+                f"Problem '{self.name}': axes must be {self.domain.dimension}, one for each of the coordinates "
+                f"{', '.join(self.domain.coordinates)}."
+            )
         if self.fronts and len(self.axes) != 2:
             raise ConfigError(f"Problem '{self.name}': fronts are followed in (x, t), so there must be two axes.")
         if self.embedding not in EMBEDDINGS:
@@ -134,14 +123,36 @@ class Problem:
         if self.fine and sorted(block.name for block in self.fine) != sorted(names):
             raise ConfigError(f"Problem '{self.name}': fine must have the blocks {', '.join(names)}, each once.")
         for block in (*self.blocks, *self.fine):
-            block.wanted(self.coordinates)
+            terms = self.terms(block)
+            if not terms.solution and not terms.inputs:
+                raise ConfigError(f"Block '{block.name}' asks for neither the solution nor an input.")
             if not block.weight > 0:
                 raise ConfigError(f"Block '{block.name}' has weight {block.weight}: weights must be positive.")
-            if block.points.ndim != 2 or block.points.shape[1] != len(self.coordinates):
+            if block.points.ndim != 2 or block.points.shape[1] != self.domain.dimension:
                 raise ConfigError(
                     f"Block '{block.name}' has points of shape {block.points.shape}: they must be "
-                    f"(n, {len(self.coordinates)})."
+                    f"(n, {self.domain.dimension})."
                 )
+            outside = np.flatnonzero(~self.domain.contains(block.points))
+            if len(outside):
+                raise ConfigError(
+                    f"Block '{block.name}' has {len(outside)} points outside of {self.domain}, the first being "
+                    f"{block.points[outside[0]].tolist()}: enlarge the domain, or leave them out."
+                )
+
+    @property
+    def coordinates(self) -> tuple[str, ...]:
+        """The names of the coordinates, in the order of the columns of points."""
+        return self.domain.coordinates
+
+    @cached_property
+    def bound(self) -> tuple[BoundBlock, ...]:
+        """The blocks as functions of the solution and the inputs."""
+        return tuple(BoundBlock(self, block) for block in self.blocks)
+
+    def terms(self, block: Block) -> Terms:
+        """What a block's residual asks for."""
+        return terms_of(block.name, block.residual, self.domain, self.solution, self.inputs)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -158,11 +169,29 @@ class Problem:
 
     def sample(self, num: int, *, key: PRNGKeyArray) -> Float[Array, "num m"]:
         """Draws `num` admissible inputs."""
-        return self.attack.admissible.snap(self.input.sample(num, key=key))
+        drawn = self.inputs.sample(num, key=key)
+        return self.attack.admissible.snap(drawn) if self.attack else drawn
+
+    def require_attack(self) -> AbstractPGD:
+        """The attack, for what cannot do without."""
+        if self.attack is None:
+            raise ConfigError(f"Problem '{self.name}' has no attack: give it one, e.g. attack=PGDLinf(eps=0.05).")
+        return self.attack
+
+    def require_reference(self) -> Reference:
+        """The reference, for what cannot do without."""
+        if self.reference is None or not self.axes:
+            raise ConfigError(
+                f"Problem '{self.name}' has no reference solution to compare with: give it reference= (inputs -> "
+                "solutions on the grid) and axes=."
+            )
+        return self.reference
 
     @cached_property
     def grid(self) -> Float[ndarray, "n dim"]:
         """The evaluation points, one row each."""
+        if not self.axes:
+            raise ConfigError(f"Problem '{self.name}' has no evaluation grid: give it axes=, one for each coordinate.")
         return point_sets.grid(*self.axes)
 
 

@@ -7,11 +7,12 @@ from numpy import ndarray
 
 from stablepdenet import points
 from stablepdenet.attacks import PeriodicEndpoints, PGDLinf
+from stablepdenet.domain import Box
 from stablepdenet.operators import Ansatz
 from stablepdenet.problems.base import Block, Problem, periodic_residual
 from stablepdenet.problems.lifts import periodic_hats
 from stablepdenet.problems.reference import ColeHopfReference
-from stablepdenet.spaces import PeriodicGaussianField, SensorInput
+from stablepdenet.spaces import Inputs, PeriodicGaussianField, SensorInput
 
 
 def burgers(
@@ -46,8 +47,8 @@ def burgers(
     return Problem(
         name="burgers",
         equation="u_t + u u_x - nu u_xx = 0,  u and u_x of period 1,  u(x, 0) = a(x)",
-        coordinates=("x", "t"),
-        input=SensorInput(PeriodicGaussianField(), x),
+        domain=Box(x=(0, 1), t=(0, 1), periodic="x"),
+        inputs=Inputs(a=SensorInput(PeriodicGaussianField(), x)),
         blocks=blocks(inside),
         fine=blocks(points.rows(max(2, interior // len(early)), early)),
         attack=PGDLinf(eps=0.05, admissible=PeriodicEndpoints()),

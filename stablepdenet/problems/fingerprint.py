@@ -13,45 +13,45 @@ import numpy as np
 from numpy import ndarray
 
 from stablepdenet.operators import Functions
+from stablepdenet.problems.bound import BoundBlock
 
 if TYPE_CHECKING:
-    from stablepdenet.problems.base import Block, Problem
+    from stablepdenet.problems.base import Problem
 
 # Significant digits: machines round differently beyond them.
 DIGITS = 6
-# Solutions and inputs that residuals are tried on.
-TRIED = 2
+# Solutions and inputs that residuals are tried on, and points that an ansatz is.
+TRIED, PLACES = 2, 3
 
 
 def fingerprint(problem: Problem) -> str:
-    """A hash of residuals of random fields, of points, weights, the input's matrix, and which ansatz there is."""
-    digest = hashlib.sha256(repr((problem.coordinates, problem.input.size)).encode())
+    """A hash of the domain, of residuals of random fields and inputs, of points and weights, and of the values of the
+    ansatz."""
+    inputs = [(name, problem.inputs[name].of, problem.inputs[name].size) for name in problem.inputs]
+    digest = hashlib.sha256(repr((problem.domain, problem.solution, inputs)).encode())
     with jax.enable_x64(True):
         for block in (*problem.blocks, *problem.fine):
-            digest.update(repr((block.name, block.weight, sorted(block.wanted(problem.coordinates).items()))).encode())
+            bound = BoundBlock(problem, block)
+            digest.update(repr((block.name, block.weight, sorted(bound.terms.solution.items()))).encode())
             digest.update(_rounded(block.points))
-            digest.update(_rounded(problem.input.matrix(block.points[:, 0])))
-            digest.update(_rounded(_residual(problem, block)))
-    for part in (problem.ansatz.lift, problem.ansatz.envelope, problem.ansatz.features) if problem.ansatz else ():
-        digest.update(_described(part, len(problem.coordinates)).encode())
+            digest.update(_rounded(_residual(problem, bound)))
+        for part in (problem.ansatz.lift, problem.ansatz.envelope, problem.ansatz.features) if problem.ansatz else ():
+            digest.update(_rounded(_values(problem, part)) if part else b"none")
     return digest.hexdigest()[:16]
 
 
-def _described(part: Functions | None, dim: int) -> str:
-    """Its name and how many functions it has: to compile them for a value would take seconds."""
-    if part is None:
-        return "none"
-    name = getattr(part, "__qualname__", type(part).__qualname__)
-    return f"{name} {jax.eval_shape(part, jax.ShapeDtypeStruct((1, dim), jnp.float32)).shape}"
+def _values(problem: Problem, part: Functions) -> jax.Array:
+    """At a few points inside of the domain: where time begins, an ansatz may jump."""
+    low, high = np.asarray(problem.domain.intervals).T
+    places = np.random.default_rng(1).uniform(0.2, 0.8, size=(PLACES, problem.domain.dimension))
+    return part(jnp.asarray(low + (high - low) * places))
 
 
-def _residual(problem: Problem, block: Block) -> jax.Array:
+def _residual(problem: Problem, bound: BoundBlock) -> jax.Array:
+    """Of fields without any relation, at inputs without any."""
     rng = np.random.default_rng(0)
-    # The coordinates as they are: a residual may use NumPy on them.
-    known = {name: block.points[:, i] for i, name in enumerate(problem.coordinates)}
-    drawn = {name: rng.normal(size=(TRIED, len(block.points))) for name in block.parameters if name not in known}
-    fixed = {name: known[name] for name in block.parameters if name in known}
-    return block.residual(**{name: jnp.asarray(values) for name, values in drawn.items()}, **fixed)
+    fields = {name: jnp.asarray(rng.normal(size=(TRIED, len(bound.block.points)))) for name in bound.terms.solution}
+    return bound.plain(fields, bound.inputs()(jnp.asarray(rng.normal(size=(TRIED, problem.inputs.size)))))
 
 
 def _rounded(values: jax.Array | ndarray) -> bytes:

@@ -8,12 +8,13 @@ from jaxtyping import Array, Float
 
 from stablepdenet import points
 from stablepdenet.attacks import PGDLinf
+from stablepdenet.domain import Box
 from stablepdenet.operators import Ansatz, Functions
 from stablepdenet.problems.base import Block, Problem
 from stablepdenet.problems.lifts import LATER, evolved_hats
 from stablepdenet.problems.reference import LinearReference
 from stablepdenet.solvers.heat import response_matrix
-from stablepdenet.spaces import GaussianField, SensorInput
+from stablepdenet.spaces import GaussianField, Inputs, SensorInput
 
 
 def heat(
@@ -28,8 +29,8 @@ def heat(
     return Problem(
         name="heat",
         equation="u_t - alpha u_xx = 0,  u(0, t) = u(1, t) = 0,  u(x, 0) = a(x)",
-        coordinates=("x", "t"),
-        input=SensorInput(GaussianField(length_scale=1.0), x),
+        domain=Box(x=(0, 1), t=(0, 1)),
+        inputs=Inputs(a=SensorInput(GaussianField(length_scale=1.0), x)),
         blocks=(
             Block("pde", points.hammersley(interior, [(0, 1), (0, 1)]), lambda u_t, u_xx: u_t - alpha * u_xx),
             Block("bc", points.boundary(times=points.hammersley(sides // 2)[:, 0]), lambda u: u),

@@ -6,11 +6,12 @@ import math
 
 from stablepdenet import points
 from stablepdenet.attacks import PGDBandLimited
+from stablepdenet.domain import Box
 from stablepdenet.errors import ConfigError
 from stablepdenet.problems.base import Block, Problem
 from stablepdenet.problems.reference import LinearReference
 from stablepdenet.solvers.helmholtz import response_matrix
-from stablepdenet.spaces import ModalInput, SineSeries
+from stablepdenet.spaces import Inputs, ModalInput, SineSeries
 
 
 def helmholtz(
@@ -27,8 +28,8 @@ def helmholtz(
     return Problem(
         name=name,
         equation="-u_xx - kappa^2 u = sum_n a_n sqrt(2) sin(n pi x),  u(0) = u(1) = 0",
-        coordinates=("x",),
-        input=inputs,
+        domain=Box(x=(0, 1)),
+        inputs=Inputs(a=inputs),
         blocks=(
             Block("pde", points.hammersley(interior), lambda u, u_xx, a: -u_xx - kappa**2 * u - a),
             Block("bc", points.boundary(), lambda u: u, weight=weight),

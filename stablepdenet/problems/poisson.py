@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from stablepdenet import points
 from stablepdenet.attacks import PGDLinf
+from stablepdenet.domain import Box
 from stablepdenet.problems.base import Block, Problem
 from stablepdenet.problems.reference import LinearReference
 from stablepdenet.solvers.poisson import response_matrix
-from stablepdenet.spaces import PowerSeries, SensorInput
+from stablepdenet.spaces import Inputs, PowerSeries, SensorInput
 
 
 def poisson(*, sensors: int = 100, interior: int = 100) -> Problem:
@@ -16,8 +17,8 @@ def poisson(*, sensors: int = 100, interior: int = 100) -> Problem:
     return Problem(
         name="poisson",
         equation="-u_xx = a(x),  u(0) = u(1) = 0",
-        coordinates=("x",),
-        input=SensorInput(PowerSeries(terms=4), x),
+        domain=Box(x=(0, 1)),
+        inputs=Inputs(a=SensorInput(PowerSeries(terms=4), x)),
         blocks=_blocks(interior),
         fine=_blocks(max(interior, 1000)),
         attack=PGDLinf(eps=0.05),

@@ -28,11 +28,11 @@ class AbstractReference(ABC):
     axes: Axes
 
     @abstractmethod
-    def __call__(self, a: Float[ndarray, "batch m"]) -> Float[ndarray, "batch n"]:
+    def __call__(self, a: Float[ndarray, "batch m"]) -> Float[ndarray, "batch n *components"]:
         """The solutions in float64."""
 
     @abstractmethod
-    def traced(self, a: Float[Array, "batch m"]) -> Float[Array, "batch n"]:
+    def traced(self, a: Float[Array, "batch m"]) -> Float[Array, "batch n *components"]:
         """The solutions as a differentiable function in JAX, in the dtype of `a`."""
 
     @abstractmethod
@@ -51,10 +51,10 @@ class LinearReference(AbstractReference):
     def matrix(self) -> Float[ndarray, "n m"]:
         return self._build(self.axes)
 
-    def __call__(self, a: Float[ndarray, "batch m"]) -> Float[ndarray, "batch n"]:
+    def __call__(self, a: Float[ndarray, "batch m"]) -> Float[ndarray, "batch n *components"]:
         return np.asarray(a, np.float64) @ self.matrix.T
 
-    def traced(self, a: Float[Array, "batch m"]) -> Float[Array, "batch n"]:
+    def traced(self, a: Float[Array, "batch m"]) -> Float[Array, "batch n *components"]:
         return a @ jnp.asarray(self.matrix.T, a.dtype)
 
     def on(self, axes: Axes) -> LinearReference:
@@ -68,11 +68,11 @@ class ColeHopfReference(AbstractReference):
     def __init__(self, sensors: Float[ndarray, " m"], viscosity: float, axes: Axes):
         self.sensors, self.viscosity, self.axes = sensors, viscosity, axes
 
-    def __call__(self, a: Float[ndarray, "batch m"]) -> Float[ndarray, "batch n"]:
+    def __call__(self, a: Float[ndarray, "batch m"]) -> Float[ndarray, "batch n *components"]:
         x, t = self.axes
         return cole_hopf(a, self.sensors, x, t, self.viscosity).swapaxes(1, 2).reshape(len(a), -1)
 
-    def traced(self, a: Float[Array, "batch m"]) -> Float[Array, "batch n"]:
+    def traced(self, a: Float[Array, "batch m"]) -> Float[Array, "batch n *components"]:
         x, t = self.axes
         # In float64 where JAX is set to it: see `cole_hopf_jax` on what small viscosities ask for.
         wide = a.astype(jax.dtypes.canonicalize_dtype(np.float64))

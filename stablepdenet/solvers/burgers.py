@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy import ndarray
 
-from stablepdenet import hats
+from stablepdenet import piecewise_linear
 from stablepdenet.errors import ConfigError
 
 _NEGLIGIBLE = 69.0  # exp(−69) ≈ 1e-30: below round-off even where φ is many orders below its maximum
@@ -28,7 +28,7 @@ _POINT_CELLS = 2**15  # and of points × nodes: 256 kB each, which stay in the c
 
 def _potential(sensors: Float[ndarray, "sensors"], x: Float[ndarray, "points"]) -> Float[ndarray, "points sensors"]:
     """The matrix a ↦ Ψ(x) = ∫₀ˣ (a − μ) ds for x in [0, 1], with μ the mean of the interpolant of a."""
-    return hats.integrals(sensors, x) - np.outer(x, hats.integrals(sensors, np.ones(1)))
+    return piecewise_linear.integrals(sensors, x) - np.outer(x, piecewise_linear.integrals(sensors, np.ones(1)))
 
 
 def cole_hopf_jax(
@@ -51,7 +51,7 @@ def cole_hopf_jax(
     dtype times exp((max Ψ − min Ψ)/(2ν)): that product limits small viscosities.
     """
     psi = a @ jnp.asarray(_potential(sensors, np.arange(grid) / grid).T, a.dtype)
-    mean = a @ jnp.asarray(hats.integrals(sensors, np.ones(1)).T, a.dtype)
+    mean = a @ jnp.asarray(piecewise_linear.integrals(sensors, np.ones(1)).T, a.dtype)
     phi = jnp.exp((psi.min(axis=1, keepdims=True) - psi) / (2 * viscosity))
 
     # t = 0 rows are computed at the earliest time instead, and replaced at the end.
@@ -71,7 +71,7 @@ def cole_hopf_jax(
     phi, phi_x = jnp.split(parts @ jnp.asarray(basis, a.dtype), 2, axis=2)
 
     solution = mean[:, :, None] - 2 * viscosity * phi_x / phi
-    initial = a @ jnp.asarray(hats.values(sensors, x % 1).T, a.dtype)
+    initial = a @ jnp.asarray(piecewise_linear.values(sensors, x % 1).T, a.dtype)
     return jnp.where(jnp.asarray(times > 0)[:, None], solution, initial[:, None, :])
 
 
@@ -138,10 +138,10 @@ def _positive_sums(
     by the trapezoidal rule. Each block of nodes is scaled by the maxima of both factors of w in it. So one product per
     block serves all inputs and points, and nothing that counts underflows.
     """
-    mean = a @ hats.integrals(sensors, np.ones(1)).T
+    mean = a @ piecewise_linear.integrals(sensors, np.ones(1)).T
     speed = float(np.abs(a - mean).max())
     slope = float(np.max(np.diff(a) / np.diff(sensors), initial=0.0))
-    initial = a @ hats.values(sensors, x % 1).T
+    initial = a @ piecewise_linear.values(sensors, x % 1).T
     u = np.empty((len(a), len(times), len(x)))
     for row, t in zip(u.swapaxes(0, 1), times.tolist(), strict=True):
         if t <= 0:
@@ -191,7 +191,7 @@ def _shifted_potential(
     x = x - np.floor(x)
     interval = np.searchsorted(sensors[1:-1], x, side="right")
     start = a @ _potential(sensors, sensors[:-1]).T
-    v = a - a @ hats.integrals(sensors, np.ones(1)).T
+    v = a - a @ piecewise_linear.integrals(sensors, np.ones(1)).T
     half_slope = np.diff(a) / (2 * np.diff(sensors))
     d = x - sensors[interval]
     psi, v, half_slope = (np.take_along_axis(part, interval, axis=1) for part in (start, v, half_slope))

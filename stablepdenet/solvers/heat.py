@@ -7,7 +7,7 @@ import scipy
 from jaxtyping import Float
 from numpy import ndarray
 
-from stablepdenet import hats
+from stablepdenet import piecewise_linear
 from stablepdenet.errors import ConfigError
 
 _NEGLIGIBLE = 41.0  # exp(−41) ≈ 1e-18, below round-off against the leading terms
@@ -25,7 +25,7 @@ def response_matrix(
     """
     x, t = points.T
     matrix = np.zeros((len(x), len(sensors)))
-    matrix[t == 0] = hats.values(sensors, x[t == 0])
+    matrix[t == 0] = piecewise_linear.values(sensors, x[t == 0])
 
     inside = (t > 0) & (x > 0) & (x < 1)  # the ends stay exactly zero, which sin(nπ) in floating point is not
     times = np.unique(t[inside])
@@ -36,7 +36,7 @@ def response_matrix(
             f"problem.alpha = {alpha:g} is too small for the exact solver: alpha * t = {alpha * times[0]:.1e} "
             f"needs {most} sine modes, more than {_MOST_MODES}."
         )
-    coefficients = hats.sine_coefficients(sensors, most)
+    coefficients = piecewise_linear.sine_coefficients(sensors, most)
     for time, count in zip(times, modes, strict=True):
         rows = inside & (t == time)
         n_pi = np.pi * np.arange(1, count + 1)

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 from numpy import ndarray
 
-from stablepdenet.spaces.base import AbstractFunctionSpace, normal_combinations
+from stablepdenet.spaces.base import AbstractFunctionSpace, Points, normal_combinations, one_variable
 
 
 class PowerSeries(AbstractFunctionSpace):
@@ -17,13 +17,13 @@ class PowerSeries(AbstractFunctionSpace):
     terms: int = 4
     bound: float = 1.0
 
-    def _powers(self, x: Float[ndarray, " points"]) -> Float[ndarray, "points terms"]:
-        return np.asarray(x, np.float64)[:, None] ** np.arange(self.terms)
+    def _powers(self, x: Points) -> Float[ndarray, "points terms"]:
+        return one_variable(x, type(self).__name__)[:, None] ** np.arange(self.terms)
 
-    def covariance(self, x: Float[ndarray, " points"], y: Float[ndarray, " others"]) -> Float[ndarray, "points others"]:
+    def covariance(self, x: Points, y: Points) -> Float[ndarray, "points others"]:
         return self.bound**2 / 3.0 * self._powers(x) @ self._powers(y).T
 
-    def sample(self, x: Float[ndarray, " points"], num: int, *, key: PRNGKeyArray) -> Float[Array, "num points"]:
+    def sample(self, x: Points, num: int, *, key: PRNGKeyArray) -> Float[Array, "num points"]:
         coefficients = jax.random.uniform(key, (num, self.terms), minval=-self.bound, maxval=self.bound)
         return coefficients @ jnp.asarray(self._powers(x).T)
 
@@ -48,18 +48,20 @@ class SineSeries(AbstractFunctionSpace):
         raw = 1.0 / (1.0 + (np.arange(1, self.modes + 1) / self.decay) ** 2)
         return raw / np.linalg.norm(raw)
 
-    def basis(self, x: Float[ndarray, " points"]) -> Float[ndarray, "points modes"]:
-        """phi_n at the points x."""
-        return np.sqrt(2.0) * np.sin(np.pi * np.asarray(x, np.float64)[:, None] * np.arange(1, self.modes + 1))
+    def basis(self, x: Points, order: int = 0) -> Float[ndarray, "points modes"]:
+        """phi_n at the points x, or its derivative of some order: each moves a sine by a quarter of its period."""
+        frequencies = np.pi * np.arange(1, self.modes + 1)
+        phases = one_variable(x, type(self).__name__)[:, None] * frequencies
+        return np.sqrt(2.0) * frequencies**order * np.sin(phases + order * np.pi / 2)
 
     def coefficients(self, num: int, *, key: PRNGKeyArray) -> Float[Array, "num modes"]:
         """Draws the coefficient vectors c of `num` functions."""
         return normal_combinations(num, np.diag(self.scales()), key=key)
 
-    def covariance(self, x: Float[ndarray, " points"], y: Float[ndarray, " others"]) -> Float[ndarray, "points others"]:
+    def covariance(self, x: Points, y: Points) -> Float[ndarray, "points others"]:
         return (self.basis(x) * self.scales() ** 2) @ self.basis(y).T
 
-    def sample(self, x: Float[ndarray, " points"], num: int, *, key: PRNGKeyArray) -> Float[Array, "num points"]:
+    def sample(self, x: Points, num: int, *, key: PRNGKeyArray) -> Float[Array, "num points"]:
         return self.coefficients(num, key=key) @ jnp.asarray(self.basis(x).T)
 
     def refined(self, factor: float) -> SineSeries:

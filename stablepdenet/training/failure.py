@@ -115,7 +115,7 @@ def replay(program: Program, run: Run) -> tuple[int, list[Finding], list[Finding
     except (OSError, safetensors.SafetensorError, KeyError, ValueError):
         raise CheckpointError(f"'{folder / BATCH}' is damaged: train again to meet the failure again.") from None
     size = program.config.training.batch
-    shape = jnp.zeros((size, program.problem.input.size))
+    shape = jnp.zeros((size, program.problem.inputs.size))
     batch = checkpoint.from_arrays(arrays, Batch(shape, shape), f"'{folder / BATCH}'")
     single = examine(program, Failure(state, batch))
     with jax.enable_x64(True):

@@ -48,7 +48,9 @@ def make_operator(problem: Problem, config: Config, *, key: PRNGKeyArray) -> Abs
     options: dict[str, Any] = {"width": chosen.width, "depth": chosen.depth}
     if chosen.embedding != PLAIN:
         options["embedding"] = chosen.embedding
-    operator = OPERATORS[chosen.kind](problem.input.size, len(problem.coordinates), **options, key=key)
+    if len(problem.solution) > 1:
+        options["components"] = len(problem.solution)
+    operator = OPERATORS[chosen.kind](problem.inputs.size, problem.domain.dimension, **options, key=key)
     if chosen.constraints == "soft":
         return operator
     if problem.ansatz is None or not isinstance(operator, AbstractBasisOperator):

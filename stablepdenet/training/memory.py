@@ -16,7 +16,7 @@ def require_memory(program: Program) -> None:
     """Refuses a training whose state, with a gradient, and inputs are larger than the machine."""
     if program.config.operator.kind == SOLVED:
         return
-    training, size = program.config.training, program.problem.input.size
+    training, size = program.config.training, program.problem.inputs.size
     state = jax.tree.leaves(program.shapes())
     own = sum(leaf.size * leaf.dtype.itemsize for leaf in state if hasattr(leaf.dtype, "itemsize"))
     needed = 2 * own + 4 * size * (training.functions + training.validation)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from stablepdenet.attacks import PGDLinf
 from stablepdenet.config import Config
 from stablepdenet.methods import AbstractMethod, Batch, Clean, Terms
 from stablepdenet.operators import AbstractOperator
@@ -44,7 +45,9 @@ class Program:
         fine = problem.fine if config.training.points == "fine" else ()
         self.problem, self.config = dataclasses.replace(problem, blocks=fine or problem.blocks), config
         self.method = make_method(config)
-        self.attack = dataclasses.replace(problem.attack, **vars(config.attack))
+        # Clean methods do without; their validation still asks what an attack does.
+        attack = problem.require_attack() if self.method.attacks else problem.attack or PGDLinf(config.attack.eps)
+        self.attack = dataclasses.replace(attack, **vars(config.attack))
         self.perturb = self.method.perturb(self.attack)
         self.optimiser = make_optimiser(config)
 
@@ -66,7 +69,7 @@ class Program:
         if self.config.operator.kind != SOLVED:
             return self._initial(key)
         operator, last = solve(self.problem), jnp.asarray(self.config.training.steps)
-        nothing = jnp.zeros((0, self.problem.input.size))
+        nothing = jnp.zeros((0, self.problem.inputs.size))
         best = Best(operator, jnp.zeros(()), last)
         return TrainState(operator, (), Batch(nothing, nothing), jnp.zeros(()), last, key, best)
 
@@ -80,7 +83,7 @@ class Program:
         operator = make_operator(self.problem, self.config, key=streams(key).operator)
         training = self.config.training
         cached = training.batch * (self._batches if training.cache == "set" else 1)
-        empty, zero = jnp.zeros((cached, self.problem.input.size)), jnp.zeros((), int)
+        empty, zero = jnp.zeros((cached, self.problem.inputs.size)), jnp.zeros((), int)
         best = Best(operator, jnp.full((), jnp.inf), zero)
         return TrainState(operator, self.optimiser.init(operator), Batch(empty, empty), jnp.zeros(()), zero, key, best)
 
