@@ -22,8 +22,9 @@ def evolved_hats(alpha: float, x: Float[ndarray, " m"]) -> Functions:
     """The initial value, continued by constants, as heat evolves it on the whole line: exact at t = 0 and in
     u_t = alpha u_xx.
 
-    A piecewise-linear function is a sum of ramps max(x - x_i, 0), one for each kink; heat turns a ramp into
-    z Phi(z / s) + s phi(z / s), z = x - x_i, s^2 = 2 alpha t, with the normal law's Phi and phi.
+    A piecewise-linear function is a sum of ramps max(x - x_i, 0), one for each kink; heat adds to a ramp
+    s phi(d / s) - d Phi(-d / s), d = |x - x_i|, s^2 = 2 alpha t, with the normal law's Phi and phi. Sums of the ramps
+    themselves would lose digits in their differences, how many depends on the processor: they are written as hats.
     """
     slopes = np.diff(np.eye(len(x)), axis=0) / np.diff(x)[:, None]
     kinks = np.diff(slopes, axis=0, prepend=0.0, append=0.0)
@@ -31,11 +32,20 @@ def evolved_hats(alpha: float, x: Float[ndarray, " m"]) -> Functions:
     def functions(points: Float[Array, "n dim"]) -> Float[Array, "n m"]:
         z = points[:, :1] - jnp.asarray(x, points.dtype)
         s = jnp.sqrt(2.0 * alpha * jnp.maximum(points[:, 1:], LATER))
-        ramps = z * jax.scipy.stats.norm.cdf(z / s) + s * jax.scipy.stats.norm.pdf(z / s)
-        first = jnp.asarray(np.eye(len(x))[0], points.dtype)
-        return ramps @ jnp.asarray(kinks, points.dtype) + first
+        # At a kink both parts take the derivatives of its right side.
+        d = jnp.where(z < 0, -z, z)
+        added = s * jax.scipy.stats.norm.pdf(d / s) - d * jax.scipy.stats.norm.cdf(-d / s)
+        return _hats(z, jnp.asarray(np.diff(x), points.dtype)) + added @ jnp.asarray(kinks, points.dtype)
 
     return functions
+
+
+def _hats(z: Float[Array, "n m"], steps: Float[Array, " m-1"]) -> Float[Array, "n m"]:
+    """The hat functions, constant beyond the ends, from the distances to all nodes."""
+    inside = (z[:, :-1] >= 0) & (z[:, 1:] < 0)
+    rising = jnp.where(inside, z[:, :-1] / steps, 0.0)
+    first, last = z[:, :1] < 0, z[:, -1:] >= 0
+    return jnp.concatenate([first, rising], axis=1) + jnp.concatenate([inside - rising, last], axis=1)
 
 
 def periodic_hats(alpha: float, x: Float[ndarray, " m"], until: float) -> Functions:
