@@ -38,14 +38,14 @@ def print_errors(rows: Sequence[Row], title: str, *, beside_paper: bool = False)
     errors = [row for row in rows if row["metric"] == "relative_l2"]
     methods = _unique(row["method"] for row in errors)
     table = Table("attack", "setting", *(escape(method_title(method)) for method in methods), title=escape(title))
-    for method in methods if beside_paper else ():
+    printed = [method for method in methods if beside_paper and method in paper.tables()["methods"]]
+    for method in printed:
         table.add_column(escape(f"paper's {method_title(method)}"))
     for attack, setting in _unique((row["attack"], row["setting"]) for row in errors):
         values = [_value(errors, method=method, attack=attack, setting=setting) for method in methods]
         cells = [_bound(value) if attack == CERTIFIED else _number(value) for value in values]
-        if beside_paper:
-            place = attack, setting, "relative_l2"
-            cells += [_number(paper.printed(errors[0]["problem"], method, *place)) for method in methods]
+        place = attack, setting, "relative_l2"
+        cells += [_number(paper.printed(errors[0]["problem"], method, *place)) for method in printed]
         table.add_row(escape(attack), setting, *cells)
     _show(table)
 
