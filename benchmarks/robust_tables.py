@@ -15,8 +15,8 @@ SETTINGS = (("none", "clean"), ("common", "0.05"), ("common", "0.10"))
 WORST = ("whitebox", "0.10")
 COLUMNS = ("clean", "common, 0.05", "common, 0.10", "own worst case, 0.10 (20 inputs)")
 UNDEFENDED = (
-    "Attack: one common perturbation for all, found against the undefended network; own worst case: each operator's own, "
-    "found by ascent on its true error."
+    "Attack: one common perturbation for all, found against the undefended network; own worst case: each operator's "
+    "own, found by ascent on its true error."
 )
 REFINED = "+refined"
 DEFENCES = {
@@ -96,12 +96,12 @@ def spread_table():
 def sampling_table():
     """How far the solutions of interpolated inputs are from those of the functions themselves."""
     stored = json.loads((DOCS / "spread.json").read_text(encoding="utf-8"))
-    rows = [
-        [names.problem_title(name), *(f"{found['sampling'][key]:.1e}" for key in ("pooled", "median", "max"))]
-        + [f"{found['errors']['robust']['clean']['pooled']:.1e}"]
-        for name, found in stored["results"].items()
-        if found["sampling"]
-    ]
+    rows = []
+    for name, found in stored["results"].items():
+        if found["sampling"]:
+            apart = [found["sampling"][key] for key in ("pooled", "median", "max")]
+            numbers = [*apart, found["errors"]["robust"]["clean"]["pooled"]]
+            rows.append([names.problem_title(name), *(f"{number:.1e}" for number in numbers)])
     return markdown(["", "pooled", "median", "largest", "robust's own clean error, pooled"], rows)
 
 

@@ -1,6 +1,6 @@
 """How the errors of the recipe robust spread over the test inputs, and how far sampling the input is from the truth:
 
-    python benchmarks/spread.py --out docs/spread.json          (two minutes on one core)
+    python benchmarks/spread.py --out docs/spread.json          (three minutes)
 
 Pooled errors hide single inputs: beside them stand the median, the 99th percentile, the maximum, and the share of the
 squared error that the worst 1 % of the inputs carry. The operators are the zoo's, of seed 0; StablePDENet stands beside
@@ -12,12 +12,9 @@ import argparse
 import json
 from pathlib import Path
 
-from common import pin, save, stop_in_time
-
-pin()
-
 import jax
 import numpy as np
+from common import save, stop_in_time
 
 from stablepdenet import load_model, make_problem
 from stablepdenet.evaluation.inputs import TEST_SEED, clean_case, setting_of

@@ -145,7 +145,7 @@ def with_operator(problem, recipe="paper", **operator):
 
 def test_a_recipe_says_which_trunk_and_which_parameters_its_numbers_have():
     found = [with_operator("heat"), with_operator("helmholtz-3.5pi", embedding="waves")]
-    told = conditions(found + [with_operator("helmholtz-3pi+0.5", embedding="waves")])
+    told = conditions([*found, with_operator("helmholtz-3pi+0.5", embedding="waves")])
     assert "the coordinates alone, as in the paper (Heat)" in told
     assert "modes (Helmholtz)" in told and told.endswith("Parameters: those of the smallest validation loss.")
     last = conditions([with_operator("heat", recipe="paper-last")])
