@@ -121,10 +121,10 @@ def demo(
     if as_json:
         return typer.echo(json.dumps(worst + common, indent=1))
     first = f"{problem}, relative L2 error, seed 0"
-    print_errors(worst, f"{first}: each under its own worst case, {demonstration.SEARCHED} test inputs")
+    print_errors(worst, f"{first}: own worst case, {demonstration.SEARCHED} inputs")
     print_errors(
         common,
-        f"{first}: clean, and under one common perturbation, found against PI-DeepONet (the paper's: five seeds)",
+        f"{first}: clean, and one common perturbation, found against PI-DeepONet (the paper's: five seeds)",
         beside_paper=True,
     )
     typer.echo(f"Figure: {picture}    Rows: {out / 'errors.json'}")
