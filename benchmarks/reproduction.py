@@ -13,10 +13,25 @@ from itertools import pairwise
 from pathlib import Path
 
 from audit_tables import example, viscosity
+from conditions import COMMON, NONE, OWN, above, has_network, wrapped
 from document import markdown
-from robust_tables import SETTINGS, ablation, certificates, costs, defences, menu, own, refined, robust, short
+from robust_tables import (
+    SETTINGS,
+    ablation,
+    certificates,
+    costs,
+    defences,
+    menu,
+    own,
+    refined,
+    robust,
+    sampling_table,
+    short,
+    spread_table,
+)
 
 from stablepdenet.methods import METHODS
+from stablepdenet.operators import PLAIN
 from stablepdenet.report import gallery, names
 from stablepdenet.report.cells import spread
 from stablepdenet.report.figures import looks_of, save_figure
@@ -34,33 +49,112 @@ PAGES = (
 )
 # The study's variations by name, in the order of its table; the first of a problem is what the campaign takes.
 BASE = "paper-quick"
+# A mean within this many times the paper's counts as reached.
+REACHED = 1.25
 SHORT = {"pi": "PI", "adv": "Adv", "stable": "Stable"}
 
 
-def problems_of(results):
+def problems_of(results, recipe="paper"):
     """The paper's problems that there are results of."""
-    return names.problems_in_order({result.problem for result in results if result.recipe == "paper"})
+    return names.problems_in_order({result.problem for result in results if result.recipe == recipe})
 
 
 def errors(summary, results, recipe="paper"):
     """The paper's error tables with ours beside them."""
-    return "\n\n".join(map(markdown_table, tables_of(recipe, summary, results)["Relative L² error"]))
+    return above(kind_of_table(summary, results, "Relative L² error", recipe), results, COMMON, recipe)
+
+
+def kind_of_table(summary, results, kind, recipe="paper"):
+    """All tables of one kind."""
+    return "\n\n".join(map(markdown_table, tables_of(recipe, summary, results)[kind]))
 
 
 def constants(summary, results):
     """The Lipschitz table."""
-    return "\n\n".join(map(markdown_table, tables_of("paper", summary, results)["Local Lipschitz constants"]))
+    return above(kind_of_table(summary, results, "Local Lipschitz constants"), results, NONE, "paper")
+
+
+def plain(summary, results, kind, attack):
+    """Tables of the paper's own trunk, for as many seeds as there are."""
+    if not problems_of(results, "plain"):
+        return "No seed of the recipe `plain` has been run yet."
+    table = kind_of_table(summary, results, kind, "plain")
+    return above(f"{state(results, 'plain')}\n\n{table}", results, attack, "plain")
 
 
 def gains(summary, results):
     """The tables of response gains."""
-    return "\n\n".join(map(markdown_table, tables_of("paper", summary, results)["Response gains"]))
+    return above(kind_of_table(summary, results, "Response gains"), results, COMMON, "paper")
 
 
 def sensitivity(summary, results):
     """What the sensitivity term brings, seed by seed."""
+    tables = [markdown_table(paired_table(summary, "paper", name)) for name in problems_of(results)]
+    return above("\n\n".join(tables), results, f"{COMMON} White-box: each operator's own worst case.", "paper")
+
+
+def count(summary, results):
+    """In how many rows StablePDENet's mean is near the paper's: all rows, and those whose trunk is the paper's own."""
     problems = problems_of(results)
-    return "\n\n".join(markdown_table(paired_table(summary, "paper", name)) for name in problems)
+    near, far = counted(summary, dict.fromkeys(problems, "paper"))
+    last, _ = counted(summary, dict.fromkeys(problems, "paper-last"))
+    own = {name: "paper" if has_own_trunk(results, name) else "plain" for name in problems}
+    own = {name: recipe for name, recipe in own.items() if name in problems_of(results, recipe)}
+    near_own, far_own = counted(summary, own)
+    whole = len(near) + len(far)
+    sentences = [
+        f"StablePDENet's mean is at most {REACHED} times the paper's in {len(near)} of {whole} rows of errors",
+        f"(parameters of the smallest validation loss; after the last step in {len(last)} of {whole}).",
+        f"Above it: {'; '.join(far) or 'none'}.",
+        f"Among the rows whose trunk is the paper's own ({seeds_of(results, own)}),",
+        f"it is so in {len(near_own)} of {len(near_own) + len(far_own)}; above it: {'; '.join(far_own) or 'none'}.",
+    ]
+    return wrapped(" ".join(sentences))
+
+
+def counted(summary, recipes):
+    """The rows within REACHED times the paper's, and those above, of each problem from its recipe."""
+    near, far = [], []
+    for problem, recipe in recipes.items():
+        for attack, setting in SETTINGS:
+            mean = summary[Place(recipe, problem, "stable", attack, setting, "relative_l2")]
+            name = f"{names.problem_title(problem)}, {case_title(attack, setting)} ({mean.ratio:.2f})"
+            (near if mean.ratio <= REACHED else far).append(name)
+    return near, far
+
+
+def case_title(attack, setting):
+    return "clean" if attack == "none" else f"ε = {setting}"
+
+
+def has_own_trunk(results, problem):
+    """Whether `paper` gives the trunk nothing but the coordinates."""
+    own = [r for r in results if (r.recipe, r.problem) == ("paper", problem)]
+    return all(s["operator"]["embedding"] == PLAIN for r in own for s in r.settings.values())
+
+
+def seeds_of(results, recipes):
+    """Each problem with its recipe and how many seeds of it there are."""
+    counts = {name: sum((r.recipe, r.problem) == (recipe, name) for r in results) for name, recipe in recipes.items()}
+    listed = [f"{names.problem_title(name)} of `{recipe}`: {counts[name]}" for name, recipe in recipes.items()]
+    return "seeds of each: " + "; ".join(listed)
+
+
+def last_step(summary, results):
+    """StablePDENet with the parameters after the last step beside those of the smallest validation loss."""
+    rows = []
+    for problem in problems_of(results):
+        for attack, setting in (SETTINGS[0], SETTINGS[-1]):
+            best, last = (
+                summary[Place(recipe, problem, "stable", attack, setting, "relative_l2")]
+                for recipe in ("paper", "paper-last")
+            )
+            title = names.problem_title(problem) if attack == "none" else ""
+            cells = [spread(found.mean, found.std) for found in (best, last)]
+            ratios = [f"{found.ratio:.2f}" for found in (best, last)]
+            rows.append([title, case_title(attack, setting), *cells, f"{best.paper:.3g}", *ratios])
+    header = ["", "", "smallest validation loss", "last step", "the paper's", "first / paper's", "last / paper's"]
+    return markdown(header, rows)
 
 
 def ordering(summary, results):
@@ -81,14 +175,34 @@ def ordering(summary, results):
             stable = found["stable"]
             cells = [" < ".join(SHORT[method] for method in order) for order in (theirs, ours)]
             same = "yes" if ours == theirs else "no"
-            kind = "clean" if attack == "none" else f"ε = {setting}"
-            rows.append([title, kind, *cells, same, ", ".join(margins), f"{stable.mean / stable.paper:.2f}"])
+            rows.append(
+                [
+                    title,
+                    case_title(attack, setting),
+                    *cells,
+                    same,
+                    ", ".join(margins),
+                    f"{stable.mean / stable.paper:.2f}",
+                ]
+            )
     header = ["", "", "the paper's order", "ours", "the same", "gaps over the spread", "StablePDENet, ours / paper"]
-    return markdown(header, rows)
+    return above(markdown(header, rows), results, COMMON, "paper")
 
 
 def headline(summary, results):
-    """Clean and attacked errors of all problems in one table, ours and the paper's, and the recipe robust."""
+    """Every operator under its own worst case."""
+    rows = []
+    for problem in problems_of(results):
+        for setting in ("0.05", "0.10"):
+            found = [summary[Place("paper", problem, method, "whitebox", setting, "relative_l2")] for method in METHODS]
+            cells = [spread(mean.mean, mean.std) for mean in found]
+            title = names.problem_title(problem) if setting == "0.05" else ""
+            rows.append([title, f"ε = {setting}", *cells, recommended(summary, results, problem, "whitebox", setting)])
+    return above(markdown(headings(), rows), results, OWN, "paper", "robust")
+
+
+def common(summary, results):
+    """Clean errors and those under the common perturbation, ours and the paper's, and the recipe robust."""
     rows = []
     for problem in problems_of(results):
         for attack, setting in SETTINGS:
@@ -96,17 +210,26 @@ def headline(summary, results):
             for method in METHODS:
                 mean = summary[Place("paper", problem, method, attack, setting, "relative_l2")]
                 cells.append(f"{spread(mean.mean, mean.std)} ({mean.paper:.3g})")
-            ours = summary.get(Place("robust", problem, "robust", attack, setting, "relative_l2"))
-            cells.append(short(ours))
             title = names.problem_title(problem) if attack == "none" else ""
-            rows.append([title, "clean" if attack == "none" else f"ε = {setting}", *cells])
-    return markdown(["", "", *(names.method_title(method) for method in METHODS), "`--recipe robust`"], rows)
+            cells.append(recommended(summary, results, problem, attack, setting))
+            rows.append([title, case_title(attack, setting), *cells])
+    return above(markdown(headings(), rows), results, f"{COMMON} For robust: of seed 0.", "paper", "robust")
 
 
-def state(results):
+def headings():
+    return ["", "", *(names.method_title(method) for method in METHODS), "`--recipe robust`"]
+
+
+def recommended(summary, results, problem, attack, setting):
+    """The error of the recipe robust, and whether a network has made it."""
+    found = short(summary.get(Place("robust", problem, "robust", attack, setting, "relative_l2")))
+    return f"{found} ({'network' if has_network(results, 'robust', problem) else 'solver'})"
+
+
+def state(results, recipe="paper"):
     """How many seeds there are of each problem."""
-    own, problems = [result for result in results if result.recipe == "paper"], problems_of(results)
-    counts = [f"{names.problem_title(name)}: {sum(r.problem == name for r in own)}" for name in problems]
+    own = [result for result in results if result.recipe == recipe]
+    counts = [f"{names.problem_title(n)}: {sum(r.problem == n for r in own)}" for n in problems_of(results, recipe)]
     return f"Seeds in these tables: {'; '.join(counts)}."
 
 
@@ -128,7 +251,8 @@ def losses(results):
                 value = error if name == "clean error" else smallest_loss(result, "stable", "attacked")
                 cells.append(f"{value:.2g}")
             rows.append([names.problem_title(problem) if name != "clean error" else "", name, *cells])
-    return markdown(["", "", *(f"seed {seed}" for seed in range(len(rows[0]) - 2))], rows)
+    table = markdown(["", "", *(f"seed {seed}" for seed in range(len(rows[0]) - 2))], rows)
+    return above(table, results, "The loss is under the training attack, the error without any.", "paper")
 
 
 def progress(results):
@@ -139,7 +263,8 @@ def progress(results):
         losses_at = [[smallest_loss(result, "stable", "attacked", until=step) for result in found] for step in steps]
         medians = map(statistics.median, losses_at)
         rows.append([names.problem_title(problem), *(f"{value:.2g}" for value in medians)])
-    return markdown(["", *(f"{step:,} steps" for step in steps)], rows)
+    table = markdown(["", *(f"{step:,} steps" for step in steps)], rows)
+    return above(table, results, "Attack: the training attack.", "paper")
 
 
 def study(study_results):
@@ -161,7 +286,8 @@ def study(study_results):
                 cells.append(" / ".join(f"{summary[place].mean:.3f}" for place in places))
             rows.append([names.problem_title(problem), change, str(len(own)), *cells])
     header = ["problem", "changed", "seeds", "validation loss PI, clean", "AdvPI, attacked", "StablePDENet, attacked"]
-    return markdown([*header, "errors AdvPI", "errors StablePDENet"], rows)
+    table = markdown([*header, "errors AdvPI", "errors StablePDENet"], rows)
+    return above(table, study_results, COMMON, BASE)
 
 
 def tables():
@@ -171,13 +297,20 @@ def tables():
     return {
         "state": state(results),
         "headline": headline(summary, results),
+        "common": common(summary, results),
+        "count": count(summary, results),
         "ordering": ordering(summary, results),
         "errors": errors(summary, results),
         "errors-last": errors(summary, results, "paper-last"),
+        "last": last_step(summary, results),
+        "errors-plain": plain(summary, results, "Relative L² error", COMMON),
+        "lipschitz-plain": plain(summary, results, "Local Lipschitz constants", NONE),
         "lipschitz": constants(summary, results),
         "gains": gains(summary, results),
         "sensitivity": sensitivity(summary, results),
         "robust": robust(summary, results),
+        "spread": spread_table(),
+        "sampling": sampling_table(),
         "certificates": certificates(results),
         "refined": refined(summary, results),
         "defences": defences(summary, results),

@@ -3,14 +3,21 @@
 import json
 import statistics
 
+from conditions import BOTH, COMMON, OWN, above, has_network
 from document import DOCS, markdown
 
+from stablepdenet.campaign.job import FEWER
 from stablepdenet.report import names, paper
+from stablepdenet.report.cells import as_bound
 from stablepdenet.report.summary import Place
 
 SETTINGS = (("none", "clean"), ("common", "0.05"), ("common", "0.10"))
 WORST = ("whitebox", "0.10")
-COLUMNS = ("clean", "ε = 0.05", "ε = 0.10", "worst case, 0.10 (20 inputs)")
+COLUMNS = ("clean", "common, 0.05", "common, 0.10", "own worst case, 0.10 (20 inputs)")
+UNDEFENDED = (
+    "Attack: one common perturbation for all, found against the undefended network; own worst case: each operator's "
+    "own, found by ascent on its true error."
+)
 REFINED = "+refined"
 DEFENCES = {
     "pi": "none: clean inputs",
@@ -36,11 +43,10 @@ def robust(summary, results):
     """Errors and gains of the recipe robust, with the paper's StablePDENet below each."""
     columns = [
         ("clean", "none", "clean"),
-        ("ε = 0.05", "common", "0.05"),
-        ("ε = 0.10", "common", "0.10"),
-        ("worst case, 0.05", "whitebox", "0.05"),
-        ("worst case, 0.10", "whitebox", "0.10"),
-        ("certified, 0.10", "certified", "0.10"),
+        ("common, 0.05", "common", "0.05"),
+        ("common, 0.10", "common", "0.10"),
+        ("own worst case, 0.05", "whitebox", "0.05"),
+        ("own worst case, 0.10", "whitebox", "0.10"),
     ]
     rows = []
     own = [result for result in results if result.recipe == "robust"]
@@ -49,12 +55,54 @@ def robust(summary, results):
         gain = summary[Place("robust", problem, "robust", "common", "0.05", "kappa_E")]
         cells = [f"{mean.mean:.1e}" if mean else "–" for mean in found]
         seeds = sum(result.problem == problem for result in own)
-        rows.append([names.problem_title(problem), str(seeds), *cells, f"{gain.mean:.1e}"])
+        made = "yes: trained, refined" if has_network(results, "robust", problem) else "no: solved"
+        title = [names.problem_title(problem), made, str(seeds)]
+        rows.append([*title, *cells, certified(summary, problem), f"{gain.mean:.1e}"])
         theirs = [paper_of(problem, setting) for _, _, setting in columns[:3]]
         gains = paper.tables()["response_gains"].get(problem)
         printed = f"{gains['0.05']['models'][-1][1]:.2g}" if gains else "–"
-        rows.append(["the paper's StablePDENet", "5", *theirs, "–", "–", "–", printed])
-    return markdown(["", "seeds", *(title for title, *_ in columns), "κ_E, 0.05"], rows)
+        rows.append(["the paper's StablePDENet", "yes: trained", "5", *theirs, "–", "–", "–", printed])
+    header = ["", "a network?", "seeds", *(title for title, *_ in columns), "certified, 0.10", "κ_E, common, 0.05"]
+    return above(markdown(header, rows), results, f"{BOTH} ({FEWER} inputs).", "robust")
+
+
+def certified(summary, problem, setting="0.10"):
+    """The upper bound of the worst case, called a rounding bound where most of it is what float32 may add."""
+    whole, rounding = (
+        summary.get(Place("robust", problem, "robust", "certified", setting, metric))
+        for metric in ("relative_l2", "rounding")
+    )
+    if whole is None:
+        return "–"
+    text = as_bound(whole.mean, f"{whole.mean:.1e}")
+    return f"{text} (rounding bound)" if rounding.mean > 0.5 * whole.mean else text
+
+
+def spread_table():
+    """How errors are spread over the test inputs, from docs/spread.json."""
+    stored, rows = json.loads((DOCS / "spread.json").read_text(encoding="utf-8")), []
+    for problem, found in stored["results"].items():
+        for method, settings in found["errors"].items():
+            for setting, numbers in settings.items():
+                cells = [f"{numbers[key]:.1e}" for key in ("pooled", "median", "p99", "max")]
+                kind = "clean" if setting == "clean" else f"common, {setting}"
+                first = [names.problem_title(problem) if (method, setting) == ("stable", "clean") else ""]
+                first.append(names.method_title(method) if setting == "clean" else "")
+                rows.append([*first, kind, *cells, f"{numbers['share_of_worst']:.0%}"])
+    header = ["", "", "", "pooled", "median", "99th percentile", "largest", "squared error in the worst 1 %"]
+    return markdown(header, rows)
+
+
+def sampling_table():
+    """How far the solutions of interpolated inputs are from those of the functions themselves."""
+    stored = json.loads((DOCS / "spread.json").read_text(encoding="utf-8"))
+    rows = []
+    for name, found in stored["results"].items():
+        if found["sampling"]:
+            apart = [found["sampling"][key] for key in ("pooled", "median", "max")]
+            numbers = [*apart, found["errors"]["robust"]["clean"]["pooled"]]
+            rows.append([names.problem_title(name), *(f"{number:.1e}" for number in numbers)])
+    return markdown(["", "pooled", "median", "largest", "robust's own clean error, pooled"], rows)
 
 
 def certificates(results):
@@ -75,7 +123,8 @@ def certificates(results):
             mean, least = ([seed[f"reached_{name}"] for seed in seeds] for name in ("mean", "min"))
             cells += [f"{statistics.fmean(mean):.3f}", f"{min(least):.3f}"]
         rows.append([names.problem_title(problem), *cells])
-    return markdown(["", "ε = 0.05, mean", "least", "ε = 0.10, mean", "least"], rows)
+    table = markdown(["", "ε = 0.05, mean", "least", "ε = 0.10, mean", "least"], rows)
+    return above(table, [r for r in results if not has_network(results, "robust", r.problem)], OWN, "robust")
 
 
 def refined(summary, results):
@@ -90,8 +139,8 @@ def refined(summary, results):
             title = f"{names.problem_title(problem)} ({seeds})" if attack == "none" else ""
             kind = "clean" if attack == "none" else f"ε = {setting}"
             rows.append([title, kind, *(f"{mean.mean:.2g}" for mean in means), paper_of(problem, setting)])
-    header = ["problem (seeds)", "", "plain", "one step", "three steps", "the paper's StablePDENet"]
-    return markdown(header, rows)
+    header = ["problem (seeds)", "", "not refined", "one step", "three steps", "the paper's StablePDENet"]
+    return above(markdown(header, rows), results, COMMON, "refined")
 
 
 def short(mean):
@@ -126,7 +175,7 @@ def defences(summary, results):
                 rows.append([*label, *errors, short(gain), *times])
         header = ["", "steps", *COLUMNS, "κ_E, 0.05", "training, s", "answer, ms"]
         tables.append(f"**{names.problem_title(problem)}**\n\n{markdown(header, rows)}")
-    return "\n\n".join(tables)
+    return above("\n\n".join(tables), results, UNDEFENDED, "defences")
 
 
 def menu(summary, results):
@@ -137,7 +186,10 @@ def menu(summary, results):
     for method, title in titles.items():
         found = [summary.get(Place("defences", problem, method, *WORST, "relative_l2")) for problem in problems]
         rows.append([title, *map(short, found)])
-    return markdown(["", *map(names.problem_title, problems)], rows)
+    table = markdown(["", *map(names.problem_title, problems)], rows)
+    return above(
+        table, results, "Attack: each operator's own worst case, found by ascent on its true error.", "defences"
+    )
 
 
 def ablation(summary, results):
@@ -150,7 +202,7 @@ def ablation(summary, results):
             rows.append([method, *(short(summary.get(place)) for place in places)])
         title = f"**{names.problem_title(problem)}** ({len(own)} seed{'s' if len(own) > 1 else ''})"
         tables.append(f"{title}\n\n{markdown(['', *COLUMNS], rows)}")
-    return "\n\n".join(tables)
+    return above("\n\n".join(tables), results, BOTH + ".", "ablation")
 
 
 def own():

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import re
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
+
+from stablepdenet.evaluation.measure import Measured
+from stablepdenet.report.summary import summarise
+from stablepdenet.results import Result
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 PROBLEMS = ("poisson", "heat", "burgers", "helmholtz-3.5pi")
+CASES = (("none", "clean"), ("common", "0.05"), ("common", "0.10"))
 
 
 @pytest.fixture
@@ -109,3 +117,71 @@ def test_the_pages_on_the_campaign_show_its_results(load):
         assert reproduction.filled(text, made) == text, page.name
     pages = "".join(page.read_text(encoding="utf-8") for page in reproduction.PAGES)
     assert all(f"<!-- {name} -->" in pages for name in made)
+    # Every error of these pages says what it is of.
+    for name in ("headline", "common", "errors", "errors-last", "ordering", "gains", "robust", "defences", "menu"):
+        assert "Trunk sees:" in made[name] and "Attack:" in made[name], name
+
+
+def seed_of(recipe: str, problem: str, seed: int, errors: tuple[float, ...], embedding: str) -> Any:
+    rows = [
+        {"method": method, "attack": attack, "setting": setting, "metric": "relative_l2", "value": value}
+        for method in ("pi", "adv", "stable")
+        for (attack, setting), value in zip(CASES, errors, strict=True)
+    ]
+    rows.append({**rows[-1], "attack": "none", "setting": "clean", "metric": "lipschitz_mean", "value": 0.03})
+    settings = {
+        method: {"operator": {"kind": "deeponet", "embedding": embedding}} for method in ("pi", "adv", "stable")
+    }
+    return Result(recipe, problem, seed, rows, settings, {}, {}, {}, [])
+
+
+def test_rows_near_the_paper_s_are_counted_by_trunk(load):
+    reproduction = load("reproduction")
+    heat, waves = (0.0229, 0.0272, 0.1), (0.065, 0.0614, 0.0611)  # the paper's, but for heat's last: 2.3 times
+    results = [
+        seed_of(recipe, problem, 0, errors, embedding)
+        for recipe in ("paper", "paper-last")
+        for problem, errors, embedding in (("heat", heat, "coordinates"), ("helmholtz-3.5pi", waves, "waves"))
+    ]
+    text = " ".join(reproduction.count(summarise(results), results).split())
+    assert "in 5 of 6 rows" in text and "after the last step in 5 of 6" in text
+    assert "Heat of `paper`: 1), it is so in 2 of 3" in text and "Above it: Heat, ε = 0.10 (2.33)" in text
+    assert reproduction.plain(summarise(results), results, "Relative L² error", "").startswith("No seed")
+    # One seed of the bare trunk has been run.
+    results.append(seed_of("plain", "helmholtz-3.5pi", 0, (0.9, 0.9, 0.9), "coordinates"))
+    text = " ".join(reproduction.count(summarise(results), results).split())
+    assert "Helmholtz, κ = 3.5π of `plain`: 1), it is so in 2 of 6" in text and "in 5 of 6 rows" in text
+    for kind in ("Relative L² error", "Local Lipschitz constants"):
+        table = reproduction.plain(summarise(results), results, kind, "")
+        assert "Seeds in these tables: Helmholtz, κ = 3.5π: 1." in table and "as in the paper (Helmholtz)" in table
+
+
+def test_what_is_solved_and_what_is_rounding_is_marked(load):
+    tables, conditions = load("robust_tables"), load("conditions")
+    solved = seed_of("robust", "heat", 0, (1.0, 1.0, 1.0), "coordinates")
+    solved.settings["pi"]["operator"]["kind"] = "solved"
+    assert conditions.has_network([solved], "robust", "heat")  # two methods of it are trained
+    for settings in solved.settings.values():
+        settings["operator"]["kind"] = "solved"
+    assert not conditions.has_network([solved], "robust", "heat")
+    certificate = {"method": "robust", "attack": "certified", "setting": "0.10"}
+    for whole, rounding, text in (
+        (2e-5, 1.9e-5, "2.0e-05 (rounding bound)"),
+        (2e-5, 5e-6, "2.0e-05"),
+        (2.0, 0.1, "no useful bound (2.0e+00)"),
+    ):
+        values = {"relative_l2": whole, "rounding": rounding}
+        rows = [certificate | {"metric": metric, "value": value} for metric, value in values.items()]
+        assert tables.certified(summarise([dataclasses.replace(solved, rows=rows)]), "heat") == text
+    assert tables.certified({}, "heat") == "–"
+
+
+def test_the_spread_names_the_inputs_that_decide(load):
+    spread = load("spread")
+    squares = np.ones(200)
+    squares[:2] = 99.0
+    found = spread.spread(Measured(error=squares, solution=np.full(200, 4.0)))
+    assert found["share_of_worst"] == pytest.approx(0.5)
+    assert (found["median"], found["max"]) == (0.5, pytest.approx(np.sqrt(99) / 2))
+    assert found["pooled"] == pytest.approx(np.sqrt(396 / 800))
+    assert spread.sampling("helmholtz-3.5pi") is None

@@ -12,6 +12,7 @@ from stablepdenet.attacks import PGDBandLimited
 from stablepdenet.domain import Box
 from stablepdenet.evaluation.certificates import _dual, certify, error_operator
 from stablepdenet.operators import Ansatz, box_functions
+from stablepdenet.report.tables import print_audit
 
 
 def coarse(problem, degree):
@@ -82,6 +83,23 @@ def test_rounding_is_allowed_for():
     )
     assert whitebox <= certified < 1e-4
     assert found.value("reached_mean", method="own", attack="certified", setting="0.05") <= 1.0
+    exact, rounding = (
+        found.value(part, method="own", attack="certified", setting="0.05") for part in ("exact", "rounding")
+    )
+    assert exact < 0.1 * rounding and max(exact, rounding) <= certified <= exact + rounding
+    assert any("rounding bound" in note for note in found.notes)
+
+
+def test_a_bound_that_says_nothing_is_called_so(capsys):
+    problem = make_problem("poisson", {"sensors": 8, "interior": 60})
+    found = audit({"own": coarse(problem, 6)}, problem, parts=["errors", "certificates"], tests=10, eps=[0.05, 2.0])
+    assert found.value("useless", method="own", attack="certified", setting="2.00") == 1.0
+    assert found.value("useless", method="own", attack="certified", setting="0.05") < 1.0
+    assert any("2.00: the certificate is no useful bound" in note for note in found.notes)
+    assert any("2.00: 10 of 10 inputs have no useful bound" in note for note in found.notes)
+    assert not any("0.05: the certificate" in note for note in found.notes)
+    print_audit(found.rows, "poisson", ["0.05", "2.00"])
+    assert "no useful bound" in capsys.readouterr().out
 
 
 def test_sensor_values_have_a_round_ball_too():

@@ -169,9 +169,16 @@ def test_all_methods_are_trained_resumed_and_kept_apart(tmp_path):
 def test_the_demo_prints_its_table_beside_the_papers(tmp_path):
     result = stablepdenet("demo", "poisson", "--out", tmp_path)
     assert result.returncode == 0, result.stderr
-    assert all(number in result.stdout for number in ("0.01494", "7.908", "clean", "0.10", "StablePDENet"))
+    assert all(number in result.stdout for number in ("0.01494", "7.908", "clean", "0.10", "StablePDENet", "robust"))
+    # What holds in each operator's own worst case comes first, with the number of inputs.
+    told = " ".join(result.stdout.split())
+    assert told.index("own worst case, 10 inputs") < told.index("common perturbation")
+    assert "paper's robust" not in result.stdout
     rows = json.loads((tmp_path / "errors.json").read_text())
-    assert [(r["attack"], r["setting"]) for r in rows[::3]] == [
+    assert [r["method"] for r in rows[:4]] == ["pi", "adv", "stable", "robust"]
+    assert [(r["attack"], r["setting"]) for r in rows[::4]] == [
+        ("whitebox", "0.05"),
+        ("whitebox", "0.10"),
         ("none", "clean"),
         ("common", "0.05"),
         ("common", "0.10"),

@@ -90,6 +90,15 @@ def test_another_number_fails_the_replay(suite, evaluated, tmp_path):
     assert stablepdenet("evaluate", suite, "--replay", tmp_path / "out").returncode == 1
 
 
+def test_an_earlier_audit_without_today_s_metrics_replays(suite, evaluated, tmp_path):
+    shutil.copytree(evaluated[0], tmp_path / "out")
+    rows = json.loads((tmp_path / "out" / "rows.json").read_text())
+    earlier = [row for row in rows if not row["metric"].endswith(("_p99", "_max"))]
+    assert len(earlier) < len(rows)
+    (tmp_path / "out" / "rows.json").write_text(json.dumps(earlier))
+    assert stablepdenet("evaluate", suite, "--replay", tmp_path / "out").returncode == 0
+
+
 def test_one_run_is_its_own_source(suite):
     result = stablepdenet("evaluate", suite / "stable", "--parts", "errors", "--tests", 2, "--eps", "0.05", "--json")
     assert result.returncode == 0, result.stderr

@@ -11,12 +11,13 @@ import pytest
 from report_cases import HOSTILE, report, result_of, row, rows_of, two_seeds
 
 from stablepdenet.report import paper
-from stablepdenet.report.cells import quotient, spread
+from stablepdenet.report.cells import as_bound, quotient, spread
 from stablepdenet.report.names import problem_title, radius_of
 from stablepdenet.report.paper_tables import tables_of
 from stablepdenet.report.render import html_text, markdown_text, tex_text
+from stablepdenet.report.settings import conditions
 from stablepdenet.report.summary import as_json, summarise
-from stablepdenet.results import load_results
+from stablepdenet.results import load_results, save_result
 
 
 @pytest.fixture
@@ -135,3 +136,43 @@ def test_the_gain_of_the_sensitivity_term_is_paired_seed_by_seed():
     table = next(t for t in tables_of("paper", summarise(lacking), lacking)["What the sensitivity term gains"])
     assert [cell.text for cell in table.rows[0]][3] == "1 of 1"
     assert line[5:] == [quotient(0.019515 - 0.022877), "-17 %"]
+
+
+def with_operator(problem, recipe="paper", **operator):
+    settings = {"stable": {"operator": {"kind": "deeponet", "embedding": "coordinates"} | operator}}
+    return dataclasses.replace(result_of(problem, 0), recipe=recipe, settings=settings)
+
+
+def test_a_recipe_says_which_trunk_and_which_parameters_its_numbers_have():
+    found = [with_operator("heat"), with_operator("helmholtz-3.5pi", embedding="waves")]
+    told = conditions([*found, with_operator("helmholtz-3pi+0.5", embedding="waves")])
+    assert "the coordinates alone, as in the paper (Heat)" in told
+    assert "modes (Helmholtz)" in told and told.endswith("Parameters: those of the smallest validation loss.")
+    last = conditions([with_operator("heat", recipe="paper-last")])
+    assert last.endswith("Parameters: those after the last step.")
+    solved = conditions([with_operator("heat", recipe="robust", kind="solved")])
+    assert "no network" in solved and "Parameters" not in solved
+    refined = conditions([with_operator("burgers", recipe="robust", embedding="periodic", refinements=3)])
+    assert "refined at inference (Burgers)" in refined
+    # Settings of others need not tell.
+    assert conditions([result_of("heat", 0)]) == ""
+
+
+def test_the_sentence_stands_in_every_format(tmp_path):
+    save_result(tmp_path, with_operator("heat"))
+    for form in ("md", "tex", "html"):
+        target = tmp_path / form
+        assert report(tmp_path, "--format", form, "-o", target).exit_code == 0
+        assert "the coordinates alone, as in the paper (Heat)" in target.read_text()
+
+
+def test_a_certificate_above_one_is_no_useful_bound():
+    assert as_bound(0.3, "0.30") == "0.30" and as_bound(1.2, "1.2") == "no useful bound (1.2)"
+    rows = [row("heat", "robust", 0, "certified", s, "relative_l2", v) for s, v in (("0.05", 0.3), ("0.10", 1.5))]
+    rows.append(row("heat", "robust", 0, "certified", "0.05", "rounding", 0.2))
+    result = result_of("heat", 0, rows)
+    tables = tables_of("paper", summarise([result]), [result])
+    first, second = tables["Errors under attacks on each model"][0].rows
+    assert first[1].text == "0.30000" and second[1].text == "no useful bound (1.5000)"
+    (kind,) = [kind for kind in tables if kind.startswith("Certificates")]
+    assert [cell.text for cell in tables[kind][0].rows[0]] == ["rounding, ε = 0.05", "0.20000"]

@@ -26,6 +26,7 @@ def report(
     from stablepdenet.report.page import page
     from stablepdenet.report.paper_tables import tables_of
     from stablepdenet.report.render import to_markdown, to_tex
+    from stablepdenet.report.settings import conditions
     from stablepdenet.report.summary import as_json, recipes_of, summarise
     from stablepdenet.results import load_results
     from stablepdenet.training.checkpoint import write_synced
@@ -40,8 +41,10 @@ def report(
     elif form == "html":
         text = page(results, found, summary)
     else:
-        tables = {recipe: tables_of(recipe, summary, found) for recipe in recipes_of(found)}
-        text = to_markdown(tables) if form == "md" else to_tex(tables)
+        recipes = recipes_of(found)
+        tables = {recipe: tables_of(recipe, summary, found) for recipe in recipes}
+        told = {recipe: conditions([result for result in found if result.recipe == recipe]) for recipe in recipes}
+        text = to_markdown(tables, told) if form == "md" else to_tex(tables, told)
     target = output or (Path("report.html") if form == "html" else None)
     if target is None:
         return typer.echo(text, nl=False)

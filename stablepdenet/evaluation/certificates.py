@@ -30,6 +30,8 @@ from stablepdenet.problems import LinearReference, Problem
 BISECTIONS, RATIO_BISECTIONS = 100, 12
 # Of float32.
 UNIT = 2.0**-24
+# A relative error that answering zero has too: a bound that is no smaller says nothing.
+USEFUL = 1.0
 
 Vector = Float[ndarray, " batch"]
 
@@ -194,21 +196,39 @@ def _certificate(session: Session, name: str, operator: LinearOperator, eps: flo
     problem, a = session.problem, session.clean
     found = certify(operator, problem, a, eps)
     reached = _attacked(operator, problem, a, eps, key=session.stream("certified", name, eps)) / found.error
-    bounded = np.isfinite(found.ratio)
-    if not np.all(bounded):
-        session.note(
-            f"{name}, {setting_of(eps)}: {np.sum(~bounded)} inputs have a solution that may vanish in their ball, so "
-            "their relative error has no bound."
+    values = {**_bounds(found), **summary("reached", reached), "reached_min": float(reached.min())}
+    for sentence in _told(values, found):
+        session.note(f"{name}, {setting_of(eps)}: {sentence}")
+    session.add(name, "certified", setting_of(eps), {key: value for key, value in values.items() if value < np.inf})
+
+
+def _bounds(found: Certificate) -> dict[str, float]:
+    """Pooled: the whole bound, the one of exact arithmetic, and the allowance for rounding; the bounded inputs' own
+    ratios, and the share of inputs whose ratio says nothing."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = found.ratio + found.rounding / found.solution
+        parts = {"relative_l2": found.error + found.rounding, "exact": found.error, "rounding": found.rounding}
+        pooled = {name: float(np.sqrt(np.sum(part**2) / np.sum(found.solution**2))) for name, part in parts.items()}
+    bounded = ratio[np.isfinite(ratio)]
+    useless = {"useless": 1.0 - float(np.mean(ratio < USEFUL))}
+    return {**pooled, **(summary("ratio", bounded) if len(bounded) else {}), **useless}
+
+
+def _told(values: dict[str, float], found: Certificate) -> Iterator[str]:
+    """What a bound does not say, in words."""
+    bound, count = values["relative_l2"], len(found.ratio)
+    if not bound < USEFUL:
+        yield f"the certificate is no useful bound: it allows an error of {bound:.3g} times the solution."
+    elif values["rounding"] > 0.5 * bound:
+        yield (
+            f"the certificate is a rounding bound: {bound:.1e}, of which {values['rounding']:.1e} is what float32 may "
+            "add in the worst case. What is reached is far below it."
         )
-    ratio = found.ratio[bounded] + found.rounding[bounded] / found.solution[bounded]
-    values = {
-        "relative_l2": float(np.sqrt(np.sum((found.error + found.rounding) ** 2) / np.sum(found.solution**2))),
-        "rounding": float(np.sqrt(np.sum(found.rounding**2) / np.sum(found.solution**2))),
-        **(summary("ratio", ratio) if len(ratio) else {}),
-        **summary("reached", reached),
-        "reached_min": float(reached.min()),
-    }
-    session.add(name, "certified", setting_of(eps), values)
+    if values["useless"]:
+        yield (
+            f"{round(values['useless'] * count)} of {count} inputs have no useful bound on their relative error, "
+            f"{np.sum(~np.isfinite(found.ratio))} of them because their solution may vanish in the ball."
+        )
 
 
 def _attacked(

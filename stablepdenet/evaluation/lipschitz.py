@@ -81,7 +81,7 @@ def exact_lipschitz(problem: Problem, a: Float[ndarray, "batch m"]) -> Float[nda
 
 def _learned(session: Session, name: str) -> None:
     found = local_lipschitz(session.operators[name], session.problem, session.clean)
-    session.add(name, "none", "clean", {**summary("lipschitz", found), "lipschitz_max": float(found.max())})
+    session.add(name, "none", "clean", summary("lipschitz", found))
 
 
 def _exact(session: Session) -> None:
@@ -94,7 +94,7 @@ def _exact(session: Session) -> None:
         return session.note("The reference cannot be differentiated: exact Lipschitz constants are left out.")
     if len(found) < len(session.clean):
         session.note(f"The exact Lipschitz constants are those of the first {len(found)} inputs.")
-    values = {**summary("lipschitz_exact", found), "lipschitz_exact_max": float(found.max())}
+    values = summary("lipschitz_exact", found)
     for name in session.operators:
         session.add(name, "none", "clean", values)
     return None

@@ -12,8 +12,8 @@ from stablepdenet.evaluation.measure import Measured, Squares
 
 
 def metrics(m: Measured) -> dict[str, float]:
-    """All metrics of one operator on one case. `name` is pooled; `name_mean`, `name_median`, `name_p95` summarise the
-    inputs' own values.
+    """All metrics of one operator on one case. `name` is pooled; `name_mean`, `name_median`, `name_p95`, `name_p99` and
+    `name_max` summarise the inputs' own values.
 
     relative_l2   sqrt(sum ||G - S||^2 / sum ||S||^2)
     kappa_S       ||S(a + delta) - S(a)|| / ||delta||: the response that physics asks for
@@ -37,11 +37,13 @@ def metrics(m: Measured) -> dict[str, float]:
 
 
 def summary(name: str, values: Float[ndarray, " batch"]) -> dict[str, float]:
-    """The mean, median and 95th percentile of the inputs' own values."""
+    """The mean, median, 95th and 99th percentile and the maximum of the inputs' own values."""
     return {
         f"{name}_mean": float(np.mean(values)),
         f"{name}_median": float(np.median(values)),
         f"{name}_p95": float(np.percentile(values, 95)),
+        f"{name}_p99": float(np.percentile(values, 99)),
+        f"{name}_max": float(np.max(values)),
     }
 
 

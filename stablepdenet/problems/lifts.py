@@ -22,10 +22,9 @@ def evolved_hats(alpha: float, x: Float[ndarray, " m"]) -> Functions:
     """The initial value, continued by constants, as heat evolves it on the whole line: exact at t = 0 and in
     u_t = alpha u_xx.
 
-    A piecewise-linear function is a sum of ramps max(z, 0), z = x - x_i, one for each kink; heat turns a ramp into
-    z Phi(z / s) + s phi(z / s), s^2 = 2 alpha t, with the normal law's Phi and phi. That is the ramp itself and a bump,
-    s (phi(q) - q Phi(-q)), q = |z| / s. The ramps add up to the initial value, which is taken as it is: their
-    differences would lose digits, and only the small bumps are left to be summed.
+    A piecewise-linear function is a sum of ramps max(x - x_i, 0), one for each kink; heat adds to a ramp
+    s phi(d / s) - d Phi(-d / s), d = |x - x_i|, s^2 = 2 alpha t, with the normal law's Phi and phi. Sums of the ramps
+    themselves would lose digits in their differences, how many depends on the processor: they are written as hats.
     """
     slopes = np.diff(np.eye(len(x)), axis=0) / np.diff(x)[:, None]
     kinks = np.diff(slopes, axis=0, prepend=0.0, append=0.0)
@@ -33,26 +32,20 @@ def evolved_hats(alpha: float, x: Float[ndarray, " m"]) -> Functions:
     def functions(points: Float[Array, "n dim"]) -> Float[Array, "n m"]:
         z = points[:, :1] - jnp.asarray(x, points.dtype)
         s = jnp.sqrt(2.0 * alpha * jnp.maximum(points[:, 1:], LATER))
-        # Not the absolute value: its derivative at zero is none of the two sides', and the hats take the right one.
-        q = jnp.where(z >= 0, z, -z) / s
-        bumps = s * (jax.scipy.stats.norm.pdf(q) - q * jax.scipy.stats.norm.cdf(-q))
-        return _hats(points[:, 0], x) + bumps @ jnp.asarray(kinks, points.dtype)
+        # At a kink both parts take the derivatives of its right side.
+        d = jnp.where(z < 0, -z, z)
+        added = s * jax.scipy.stats.norm.pdf(d / s) - d * jax.scipy.stats.norm.cdf(-d / s)
+        return _hats(z, jnp.asarray(np.diff(x), points.dtype)) + added @ jnp.asarray(kinks, points.dtype)
 
     return functions
 
 
-def _hats(at: Float[Array, " n"], x: Float[ndarray, " m"]) -> Float[Array, "n m"]:
-    """The hat functions of the sensors x, constant beyond them; at a sensor, their slopes are those to its right."""
-    sensors = jnp.asarray(x, at.dtype)
-    right = jnp.searchsorted(sensors, at, side="right")
-    left = jnp.clip(right - 1, 0, len(x) - 1)
-    right = jnp.clip(right, 0, len(x) - 1)
-    # Beyond the ends both are the same sensor.
-    inside = left < right
-    share = jnp.where(inside, (at - sensors[left]) / jnp.where(inside, sensors[right] - sensors[left], 1.0), 0.0)
-    numbers = jnp.arange(len(x))
-    rising = jnp.where(numbers == right[:, None], share[:, None], 0.0)
-    return jnp.where(numbers == left[:, None], 1.0 - share[:, None], 0.0) + rising
+def _hats(z: Float[Array, "n m"], steps: Float[Array, " m-1"]) -> Float[Array, "n m"]:
+    """The hat functions, constant beyond the ends, from the distances to all nodes."""
+    inside = (z[:, :-1] >= 0) & (z[:, 1:] < 0)
+    rising = jnp.where(inside, z[:, :-1] / steps, 0.0)
+    first, last = z[:, :1] < 0, z[:, -1:] >= 0
+    return jnp.concatenate([first, rising], axis=1) + jnp.concatenate([inside - rising, last], axis=1)
 
 
 def periodic_hats(alpha: float, x: Float[ndarray, " m"], until: float) -> Functions:

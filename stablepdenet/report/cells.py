@@ -51,6 +51,11 @@ def as_printed(value: float | None) -> str:
     return "–" if value is None else f"{value:.8g}"
 
 
+def as_bound(value: float, text: str) -> str:
+    """A certified relative error; one of 100 % or more, which answering zero has too, says nothing."""
+    return text if value < 1.0 else f"no useful bound ({text})"
+
+
 def quotient(value: float | None) -> str:
     """A ratio with two or three digits."""
     if value is None:

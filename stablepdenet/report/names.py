@@ -19,10 +19,11 @@ METRICS = {
     "kappa_r": "κ_r",
     "angle": "angle in degrees",
 }
+CERTIFIED = "certified"
 ATTACKS = {
     "whitebox": "white-box",
     "apgd": "white-box, APGD",
-    "certified": "certified worst case",
+    CERTIFIED: "certified worst case",
     "search": "search without gradients",
     "physics": "on the physics loss",
     "noise": "noise",

@@ -11,7 +11,7 @@ from stablepdenet.report.figures import looks_of
 from stablepdenet.report.gallery import Looks, Picture
 from stablepdenet.report.paper_tables import tables_of
 from stablepdenet.report.render import CAPTION, html_table, html_text
-from stablepdenet.report.settings import notes_of, setting_tables
+from stablepdenet.report.settings import conditions, notes_of, setting_tables
 from stablepdenet.report.summary import Summary, recipes_of
 from stablepdenet.report.svg import inline_svg
 from stablepdenet.results import Result, load_fields
@@ -46,10 +46,12 @@ def page(folder: Path, results: Sequence[Result], summary: Summary) -> str:
     """The whole file; `folder` is where the results' fields are."""
     shown = {place.method for place in summary} | {name for result in results for name in result.curves}
     looks = looks_of(shown - {EXACT})
+    recipes = recipes_of(results)
     sections = [
         (f"r{i}", f"Recipe {recipe}", list(_recipe(f"r{i}", recipe, folder, results, summary, looks)))
-        for i, recipe in enumerate(recipes_of(results))
+        for i, recipe in enumerate(recipes)
     ]
+    told = [conditions([result for result in results if result.recipe == recipe]) for recipe in recipes]
     contents = "\n".join(
         f'<li><a href="#{name}">{html_text(title)}</a><ul>\n'
         + "\n".join(f'<li><a href="#{part}">{html_text(heading)}</a></li>' for part, heading, _ in parts)
@@ -57,10 +59,10 @@ def page(folder: Path, results: Sequence[Result], summary: Summary) -> str:
         for name, title, parts in sections
     )
     body = "\n".join(
-        f'<section id="{name}">\n<h2>{html_text(title)}</h2>\n'
+        f'<section id="{name}">\n<h2>{html_text(title)}</h2>\n<p>{html_text(sentence)}</p>\n'
         + "\n".join(f'<h3 id="{part}">{html_text(heading)}</h3>\n{content}' for part, heading, content in parts)
         + "\n</section>"
-        for name, title, parts in sections
+        for (name, title, parts), sentence in zip(sections, told, strict=True)
     )
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'

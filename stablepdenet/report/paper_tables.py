@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from stablepdenet.evaluation.session import EXACT
 from stablepdenet.report import names
-from stablepdenet.report.cells import Cell, Table, as_printed, quotient, spread, text_table
+from stablepdenet.report.cells import Cell, Table, as_bound, as_printed, quotient, spread, text_table
 from stablepdenet.report.ordering import paired_table
 from stablepdenet.report.summary import Mean, Summary
 from stablepdenet.report.tables import CONSTANTS, GAINS
@@ -23,11 +23,12 @@ Maker = Callable[[Summary, str, str], Table]
 
 
 class Line(NamedTuple):
-    """A line of a table: a number for each column that has one."""
+    """A line of a table: a number for each column that has one. A `bound` may be too large to say anything."""
 
     label: str
     means: Mapping[str, Mean]
     best: Rule
+    bound: bool = False
 
 
 def tables_of(recipe: str, summary: Summary, results: Sequence[Result]) -> dict[str, list[Table]]:
@@ -114,7 +115,12 @@ def _lipschitz(summary: Summary, problems: Sequence[str]) -> Table:
 def _attacks(summary: Summary, problem: str, kind: str) -> Table:
     found = _found(summary, problem, ("relative_l2",))
     lines = [
-        Line(f"{names.attack_title(case.attack)}, {names.setting_title(case.setting)}", found[case], smallest)
+        Line(
+            f"{names.attack_title(case.attack)}, {names.setting_title(case.setting)}",
+            found[case],
+            smallest,
+            bound=case.attack == names.CERTIFIED,
+        )
         for case in found
         if case.attack not in ("none", "common")
     ]
@@ -187,7 +193,8 @@ def _cells(line: Line, columns: Sequence[str], printed: bool) -> Iterator[Cell]:
     theirs = line.best({name: mean.paper for name, mean in line.means.items() if mean.paper is not None})
     for name in columns:
         mean = line.means.get(name)
-        yield Cell(spread(mean.mean, mean.std) if mean else "–", bold=name == ours)
+        text = spread(mean.mean, mean.std) if mean else "–"
+        yield Cell(as_bound(mean.mean, text) if mean and line.bound else text, bold=name == ours)
         if printed:
             yield Cell(as_printed(mean.paper if mean else None), bold=name == theirs)
             yield Cell(quotient(mean.ratio if mean else None))

@@ -48,21 +48,21 @@ PREAMBLE = r"""\documentclass[11pt]{article}
 """
 
 
-def to_markdown(tables: Tables) -> str:
-    """All tables, GitHub's dialect."""
+def to_markdown(tables: Tables, told: Mapping[str, str]) -> str:
+    """All tables, GitHub's dialect; each recipe says first what its numbers are of."""
     parts = ["# Results beside the paper", markdown_text(CAPTION)]
     for recipe, kinds in tables.items():
-        parts.append(f"## Recipe {markdown_text(recipe)}")
+        parts += [f"## Recipe {markdown_text(recipe)}", markdown_text(told[recipe])]
         for kind, members in kinds.items():
             parts += [f"### {markdown_text(kind)}", *map(markdown_table, members)]
     return "\n\n".join(parts) + "\n"
 
 
-def to_tex(tables: Tables) -> str:
+def to_tex(tables: Tables, told: Mapping[str, str]) -> str:
     """All tables as a document; each can be copied into another that loads booktabs, float and graphicx."""
     parts = [f"{PREAMBLE}\\section*{{Results beside the paper}}\n{tex_text(CAPTION)}"]
     for recipe, kinds in tables.items():
-        parts.append(f"\\section*{{Recipe {tex_text(recipe)}}}")
+        parts += [f"\\section*{{Recipe {tex_text(recipe)}}}", tex_text(told[recipe])]
         for kind, members in kinds.items():
             parts += [f"\\subsection*{{{tex_text(kind)}}}", *map(tex_table, members)]
     return "\n\n".join([*parts, "\\end{document}\n"])

@@ -7,10 +7,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from stablepdenet.config import flatten
+from stablepdenet.operators import PLAIN
 from stablepdenet.report import names
 from stablepdenet.report.cells import Table, spread, text_table
 from stablepdenet.results import Result
 
+# What a trunk sees of the points.
+TRUNKS = {
+    PLAIN: "the coordinates alone, as in the paper",
+    "periodic": "cos and sin of 2πx and 4πx for x, unlike the paper's",
+    "waves": "cos and sin of nπx, n = 1..10, for x, unlike the paper's: they hold the exact solution's modes",
+}
+SOLVED = "nothing, there is no network but a least-squares solver"
+# How the recipe of the parameters after the last step ends.
+LAST = "-last"
 # What names a run instead of deciding it.
 IDENTITY = ("seed", "method.name", "problem.name", "problem.fingerprint")
 
@@ -29,6 +39,30 @@ def setting_tables(results: Sequence[Result]) -> Iterator[Table]:
     yield _seconds(results, problems)
     versions = _joined((name, version) for result in results for name, version in result.versions.items())
     yield text_table("Software", ("Package", "Version"), versions.items())
+
+
+def conditions(results: Sequence[Result]) -> str:
+    """Which trunk the numbers of one recipe have, and which of a training's parameters; in a line."""
+    trunks: dict[str, list[str]] = {}
+    for problem in names.problems_in_order(result.problem for result in results):
+        for text in dict.fromkeys(text for r in results if r.problem == problem for text in _trunks(r)):
+            trunks.setdefault(text, []).append(names.equation_of(problem).title)
+    if not trunks:
+        return ""
+    listed = "; ".join(f"{text} ({', '.join(dict.fromkeys(problems))})" for text, problems in trunks.items())
+    last = all(result.recipe.endswith(LAST) for result in results)
+    chosen = "those after the last step" if last else "those of the smallest validation loss"
+    return f"Trunk sees: {listed}." + (f" Parameters: {chosen}." if set(trunks) - {SOLVED} else "")
+
+
+def _trunks(result: Result) -> Iterator[str]:
+    """What each method's trunk sees; nothing where the settings do not tell."""
+    for settings in result.settings.values():
+        operator = settings.get("operator", {})
+        if operator.get("kind") == "solved":
+            yield SOLVED
+        elif operator.get("embedding") in TRUNKS:
+            yield TRUNKS[operator["embedding"]] + (", refined at inference" if operator.get("refinements") else "")
 
 
 def notes_of(results: Sequence[Result]) -> dict[str, str]:

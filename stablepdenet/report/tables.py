@@ -11,7 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from stablepdenet.report import paper
-from stablepdenet.report.names import method_title
+from stablepdenet.report.cells import as_bound
+from stablepdenet.report.names import CERTIFIED, method_title
 
 Row = Mapping[str, Any]
 
@@ -21,6 +22,11 @@ RESPONSES = ("common", "whitebox", "search")
 # Numbers that stand for themselves, by table; everything else stays in the rows.
 CONSTANTS = {
     "local Lipschitz constants, mean over the inputs": ("lipschitz_mean", "lipschitz_exact_mean"),
+    "certificates: allowance for rounding, bound without it, share of inputs without a useful one": (
+        "rounding",
+        "exact",
+        "useless",
+    ),
     "displacement of the front, median": ("front_exact_median", "front_learned_median", "front_error_median"),
     "linear theorem": ("inverse_norm", "gamma_r", "C_E", "bound", "bound_holds"),
     "nonlinear theorem": ("beta", "L_u", "rho_E", "margin", "gamma_r", "C_E"),
@@ -32,13 +38,14 @@ def print_errors(rows: Sequence[Row], title: str, *, beside_paper: bool = False)
     errors = [row for row in rows if row["metric"] == "relative_l2"]
     methods = _unique(row["method"] for row in errors)
     table = Table("attack", "setting", *(escape(method_title(method)) for method in methods), title=escape(title))
-    for method in methods if beside_paper else ():
+    printed = [method for method in methods if beside_paper and method in paper.tables()["methods"]]
+    for method in printed:
         table.add_column(escape(f"paper's {method_title(method)}"))
     for attack, setting in _unique((row["attack"], row["setting"]) for row in errors):
-        cells = [_cell(errors, method=method, attack=attack, setting=setting) for method in methods]
-        if beside_paper:
-            place = attack, setting, "relative_l2"
-            cells += [_number(paper.printed(errors[0]["problem"], method, *place)) for method in methods]
+        values = [_value(errors, method=method, attack=attack, setting=setting) for method in methods]
+        cells = [_bound(value) if attack == CERTIFIED else _number(value) for value in values]
+        place = attack, setting, "relative_l2"
+        cells += [_number(paper.printed(errors[0]["problem"], method, *place)) for method in printed]
         table.add_row(escape(attack), setting, *cells)
     _show(table)
 
@@ -66,7 +73,7 @@ def _print_lines(rows: Sequence[Row], columns: Sequence[str], title: str) -> Non
             escape(method_title(method)),
             escape(attack),
             setting,
-            *(_cell(rows, metric=metric, **place) for metric in columns),
+            *(_number(_value(rows, metric=metric, **place)) for metric in columns),
         )
     _show(table)
 
@@ -75,8 +82,12 @@ def _unique(items: Iterable[Any]) -> list[Any]:
     return list(dict.fromkeys(items))
 
 
-def _cell(rows: Sequence[Row], **place: str) -> str:
-    return _number(next((row["value"] for row in rows if place.items() <= row.items()), None))
+def _value(rows: Sequence[Row], **place: str) -> float | None:
+    return next((row["value"] for row in rows if place.items() <= row.items()), None)
+
+
+def _bound(value: float | None) -> str:
+    return "" if value is None else as_bound(value, _number(value))
 
 
 def _number(value: float | None) -> str:
