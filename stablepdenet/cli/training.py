@@ -27,7 +27,10 @@ def train(
         str | None, typer.Option(help="pi, adv, stable (default), or all: they share the warm-up.")
     ] = None,
     recipe: Annotated[
-        str, typer.Option(help="paper; plain: the paper's bare trunk; or robust: solved if linear, else trained and refined.")
+        str,
+        typer.Option(
+            help="paper; plain: the paper's bare trunk; or robust: solved if linear, else trained and refined."
+        ),
     ] = "paper",
     seed: Annotated[int | None, typer.Option(help="Decides every random number of the run. Default: 0.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder. Default: runs/PROBLEM-METHOD-SEED.")] = None,

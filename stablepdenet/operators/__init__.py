@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from stablepdenet.operators.ansatz import Ansatz, Functions, table
+from stablepdenet.operators.ansatz import Ansatz, Functions, GalileanFrame, table
 from stablepdenet.operators.base import (
     AbstractBasisOperator,
     AbstractOperator,
@@ -19,6 +19,7 @@ from stablepdenet.operators.host import HostOperator
 from stablepdenet.operators.jets import SUM, Derivative, nested_derivatives
 from stablepdenet.operators.linear import LinearOperator, legendre
 from stablepdenet.operators.modified import ModifiedDeepONet
+from stablepdenet.operators.moving import MovingFrameOperator
 from stablepdenet.operators.pytorch import TorchOperator
 
 OPERATORS: dict[str, Callable[..., AbstractOperator]] = {"deeponet": DeepONet, "modified": ModifiedDeepONet}
@@ -39,10 +40,12 @@ __all__ = [
     "Fields",
     "FunctionOperator",
     "Functions",
+    "GalileanFrame",
     "HostOperator",
     "LinearOperator",
     "ModifiedDeepONet",
     "ModuleOperator",
+    "MovingFrameOperator",
     "Query",
     "TorchOperator",
     "as_operator",

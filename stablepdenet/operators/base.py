@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -49,6 +49,14 @@ class AbstractOperator(eqx.Module):
     @abstractmethod
     def __call__(self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]) -> Float[Array, "batch n"]:
         """The solutions for all inputs at all points."""
+
+    def tabulate(self, points: Float[Array, "n dim"]) -> Any:
+        """What `combine` needs of the points, whatever the inputs: asked again there, only these are new."""
+        return points
+
+    def combine(self, table: Any, a: Float[Array, "batch m"]) -> Float[Array, "batch n"]:
+        """The solutions for all inputs at the points that `table` was made for."""
+        return self(a, table)
 
     def on(self, queries: Sequence[Query]) -> Evaluator:
         """Fixes the points, so that what does not depend on the input is computed once and shared by every call of the
@@ -104,7 +112,13 @@ class AbstractBasisOperator(AbstractOperator):
 
     def __call__(self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]) -> Float[Array, "batch n"]:
         # An array of NumPy is float64, which float32 functions would be asked for in vain.
-        return self.coefficients(a) @ self.basis(jnp.asarray(points)).T
+        return self.combine(self.basis(jnp.asarray(points)), a)
+
+    def tabulate(self, points: Float[Array, "n dim"]) -> Float[Array, "n k"]:
+        return self.basis(points)
+
+    def combine(self, table: Float[Array, "n k"], a: Float[Array, "batch m"]) -> Float[Array, "batch n"]:
+        return self.coefficients(a) @ table.T
 
     def features(self, query: Query) -> Fields:
         """What a query asks for, of every phi: k x n."""

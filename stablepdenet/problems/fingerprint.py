@@ -24,7 +24,9 @@ TRIED = 2
 
 
 def fingerprint(problem: Problem) -> str:
-    """A hash of residuals of random fields, of points, weights, the input's matrix, and which ansatz there is."""
+    """A hash of residuals of random fields, of points, weights, the input's matrix, and which ansatz there is.
+
+    Not of the ansatz's frame: a symmetry is the equation's own, and nothing is trained for it."""
     digest = hashlib.sha256(repr((problem.coordinates, problem.input.size)).encode())
     with jax.enable_x64(True):
         for block in (*problem.blocks, *problem.fine):
