@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from stablepdenet import load_model, make_problem, points, relative_l2
+from stablepdenet import configure, load_model, make_problem, points, relative_l2
 from stablepdenet.evaluation import Measurer
+from stablepdenet.evaluation.range import beyond_training
 from stablepdenet.operators import (
     ConstrainedOperator,
     DeepONet,
@@ -122,6 +123,13 @@ def test_a_symmetry_needs_a_frame_and_changes_no_fingerprint(made):
     bare = dataclasses.replace(problem, ansatz=dataclasses.replace(problem.ansatz, frame=None))
     assert symmetric(operator.operator, bare) is operator.operator
     assert bare.fingerprint == problem.fingerprint
+
+
+def test_a_mean_alone_is_not_beyond_training(made):
+    problem, _, a = made
+    for recipe, beyond in (("robust", False), ("paper", True)):
+        found = beyond_training(np.asarray(a + 5.0), problem, configure(problem, recipe=recipe))
+        assert np.all(found["largest value"] > 1.0) == beyond, recipe
 
 
 def test_a_period_may_lie_anywhere():
