@@ -14,6 +14,7 @@ from pathlib import Path
 
 from audit_tables import example, viscosity
 from document import markdown
+from limit_tables import limits, readings
 from robust_tables import SETTINGS, ablation, certificates, costs, defences, menu, own, refined, robust, short
 
 from stablepdenet.methods import METHODS
@@ -185,10 +186,12 @@ def tables():
         "ablation": ablation(summary, results),
         "costs": costs(),
         "own": own(),
+        "limits": limits(),
         "example": example(),
         "viscosity": viscosity(),
         "losses": losses(results),
         "progress": progress(results),
+        "readings": readings(),
         "study": study(load_results(RESULTS / "study")),
     }
 
