@@ -21,7 +21,7 @@ from stablepdenet.campaign.job import PACKAGES
 from stablepdenet.operators import Ansatz
 from stablepdenet.results import Result, path_of, save_result
 from stablepdenet.runs import configure, resolve
-from stablepdenet.training import deployed, train_in
+from stablepdenet.training import deployed, symmetric, train_in
 
 RECIPE, BASELINE = "ablation", "pi"
 TRAININGS = {
@@ -51,7 +51,9 @@ def trained(problem, seed, folder, variants):
         for title, steps in ANSWERS.items() if name == "robust" else ():
             fewer = dataclasses.replace(config, operator=dataclasses.replace(config.operator, refinements=steps))
             configs[title] = fewer
-            operators[title] = refine(state.trained, problem, steps=steps) if steps else state.trained
+            operators[title] = (
+                symmetric(refine(state.trained, problem, steps=steps), problem) if steps else state.trained
+            )
         if name == "robust":
             with patch("stablepdenet.refining._tests", return_value=None):
                 configs[WHOLE], operators[WHOLE] = config, deployed(state.trained, problem, config)

@@ -20,6 +20,7 @@ from stablepdenet import make_problem, refine
 from stablepdenet.campaign.job import PACKAGES, Kept
 from stablepdenet.evaluation.inputs import clean_case
 from stablepdenet.evaluation.session import Session
+from stablepdenet.operators import MovingFrameOperator
 from stablepdenet.report import paper
 from stablepdenet.results import Result, load_result, path_of, save_result
 from stablepdenet.runs import configure
@@ -120,7 +121,8 @@ def robust(problem, seed, out):
 
 def answer_seconds(operator, problem):
     """One input's answer on the evaluation grid's coefficients: the median of fifty calls."""
-    solve = jax.jit(lambda a: operator.coefficients(a))
+    inner = operator.operator if isinstance(operator, MovingFrameOperator) else operator
+    solve = jax.jit(lambda a: inner.coefficients(a))
     inputs = problem.sample(50, key=jax.random.key(7))[:, None]
     jax.block_until_ready(solve(inputs[0]))
     times = []

@@ -15,6 +15,7 @@ from pathlib import Path
 from audit_tables import example, viscosity
 from conditions import COMMON, NONE, OWN, above, has_network, wrapped
 from document import markdown
+from limit_tables import limits, readings
 from robust_tables import (
     SETTINGS,
     ablation,
@@ -318,10 +319,12 @@ def tables():
         "ablation": ablation(summary, results),
         "costs": costs(),
         "own": own(),
+        "limits": limits(),
         "example": example(),
         "viscosity": viscosity(),
         "losses": losses(results),
         "progress": progress(results),
+        "readings": readings(),
         "study": study(load_results(RESULTS / "study")),
     }
 

@@ -47,9 +47,9 @@ def spreads(name):
 def sampling(name):
     """Relative distances of the interpolant's solutions from the function's own; None where nothing is sampled."""
     problem = make_problem(name)
-    if not isinstance(problem.input, SensorInput):
+    if not isinstance(problem.inputs["a"], SensorInput):
         return None
-    finer = make_problem(name, {"sensors": FINER * (problem.input.size - 1) + 1})
+    finer = make_problem(name, {"sensors": FINER * (problem.inputs.size - 1) + 1})
     a = np.asarray(finer.sample(finer.tests, key=jax.random.key(TEST_SEED)))[:TESTS]
     truth, seen = finer.reference(a), problem.reference(a[:, ::FINER])
     apart, size = np.sum((seen - truth) ** 2, axis=1), np.sum(truth**2, axis=1)

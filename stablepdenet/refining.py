@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float
 from numpy import ndarray
 
 from stablepdenet.errors import ConfigError
-from stablepdenet.operators import AbstractBasisOperator, AbstractOperator, Fields
+from stablepdenet.operators import AbstractBasisOperator, AbstractOperator, Fields, MovingFrameOperator
 from stablepdenet.physics import block_queries, block_residuals
 from stablepdenet.problems import Block, Problem
 
@@ -181,10 +181,11 @@ def refine(operator: AbstractOperator, problem: Problem, *, steps: int = 1, furt
 
 def warn_unsettled(operator: AbstractOperator, problem: Problem) -> None:
     """Tries a refined operator on inputs of the problem's own, without labels; says so where steps do not settle."""
-    if not isinstance(operator, RefinedOperator):
+    refined = operator.operator if isinstance(operator, MovingFrameOperator) else operator
+    if not isinstance(refined, RefinedOperator):
         return
     a = problem.sample(ASKED, key=jax.random.key(1))
-    left = int(jnp.sum(~jax.jit(lambda a: operator.settled(a))(a)))
+    left = int(jnp.sum(~jax.jit(lambda a: refined.settled(a))(a)))
     if left:
         warnings.warn(
             f"Refining does not settle on {left} of {ASKED} inputs of '{problem.name}', whose answers are not to be "

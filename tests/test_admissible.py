@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,9 +15,12 @@ from stablepdenet.attacks import (
     AbstractAdmissibleSet,
     PeriodicEndpoints,
     PGDBandLimited,
+    PGDLinf,
     Unrestricted,
     ValueRange,
 )
+from stablepdenet.evaluation.range import inadmissible
+from stablepdenet.problems import make_problem
 
 
 def nearest(
@@ -121,3 +126,16 @@ def test_snapping_lands_in_the_set_and_leaves_its_members_alone() -> None:
     ranged = np.asarray(ValueRange(-0.5, 0.7).snap(a))
     np.testing.assert_array_equal(ranged, np.minimum(np.maximum(a, np.float32(-0.5)), np.float32(0.7)))
     np.testing.assert_array_equal(ValueRange(-0.5).snap(a), np.maximum(a, np.float32(-0.5)))
+
+
+def test_inputs_outside_of_a_set_are_found_but_not_those_that_rounding_moved():
+    problem = make_problem("burgers")
+    a = np.array(problem.sample(4, key=jax.random.key(0)))
+    a[1, 0] *= 1 + 1e-6
+    a[2, -1] += 1e-3
+    a[3, 5] = np.nan
+    assert list(inadmissible(a, problem)) == [False, False, True, True]
+    positive = dataclasses.replace(problem, attack=PGDLinf(eps=0.05, admissible=ValueRange(0.0)))
+    assert list(inadmissible(np.abs(a[:3]), positive)) == [False] * 3
+    assert list(inadmissible(-1.0 - np.abs(a[:3]), positive)) == [True] * 3
+    assert positive.attack.admissible.condition == "values lie in [0, inf]"

@@ -61,10 +61,22 @@ def test_inputs_unlike_the_training_ones_are_flagged(run, tmp_path):
     rough = usual[:1] + np.where(np.arange(100) % 2, 0.5, -0.5)
     np.save(tmp_path / "a.npy", np.concatenate([usual, rough]))
     result = stablepdenet("predict", run, "--input", tmp_path / "a.npy", "--json")
-    assert json.loads(result.stdout)["outside_rows"] == [4]
+    told = json.loads(result.stdout)
+    assert told["outside_rows"] == [4] and told["inadmissible_rows"] == []
     assert "warning: 1 of 4 inputs (row 4)" in result.stderr and "roughness" in result.stderr
     np.save(tmp_path / "a.npy", usual)
     assert "warning" not in stablepdenet("predict", run, "--input", tmp_path / "a.npy").stderr
+
+
+def test_inputs_that_are_not_admissible_are_named(tmp_path):
+    assert stablepdenet("train", "burgers", "--method", "pi", "--out", tmp_path / "run", *TINY).returncode == 0
+    a = np.array(make_problem("burgers").sample(3, key=jax.random.key(5)))
+    a[1] += np.linspace(0, 0.01, 101)
+    np.save(tmp_path / "a.npy", a)
+    result = stablepdenet("predict", tmp_path / "run", "--input", tmp_path / "a.npy", "--json")
+    assert json.loads(result.stdout)["inadmissible_rows"] == [2]
+    assert "1 of 3 inputs (row 2) are not admissible" in result.stderr
+    assert "first and last value agree" in result.stderr
 
 
 def test_two_deterministic_processes_give_the_same_bytes_and_record_one_core(tmp_path):

@@ -13,7 +13,7 @@ from stablepdenet import Block, configure, load_operator, make_problem, relative
 from stablepdenet.campaign import make_jobs
 from stablepdenet.campaign.job import run_job
 from stablepdenet.errors import ConfigError
-from stablepdenet.operators import ConstrainedOperator, LinearOperator
+from stablepdenet.operators import ConstrainedOperator, LinearOperator, MovingFrameOperator
 from stablepdenet.recipes import explain, settings_of
 from stablepdenet.refining import RefinedOperator
 from stablepdenet.results import load_results
@@ -61,9 +61,11 @@ def test_robust_is_trained_in_a_folder_and_loaded_as_it_answers(tmp_path):
     _, loaded = load_operator(tmp_path, problem)
     a, grid = problem.sample(2, key=jax.random.key(0)), jnp.asarray(problem.grid)
     for operator in (made, loaded):
-        assert isinstance(operator, RefinedOperator)
-        assert isinstance(operator.operator, ConstrainedOperator)
-        assert np.array_equal(operator.operator(a, grid), made.operator(a, grid))
+        assert isinstance(operator, MovingFrameOperator)
+        assert isinstance(operator.operator, RefinedOperator)
+        trained = operator.operator.operator
+        assert isinstance(trained, ConstrainedOperator)
+        assert np.array_equal(trained(a, grid), made.operator.operator(a, grid))
 
 
 def test_robust_solves_what_is_linear_and_says_so(capsys):

@@ -32,6 +32,11 @@ class AbstractAdmissibleSet(eqx.Module):
     def snap(self, a: Float[Array, "batch m"]) -> Float[Array, "batch m"]:
         """Removes what rounding leaves outside of A."""
 
+    @property
+    def condition(self) -> str:
+        """What makes an input one of A, after "inputs whose"."""
+        return f"values are in {type(self).__name__}"
+
 
 class Unrestricted(AbstractAdmissibleSet):
     """Every input."""
@@ -68,6 +73,10 @@ class PeriodicEndpoints(AbstractAdmissibleSet):
         ends = 0.5 * (a[:, :1] + a[:, -1:])
         return jnp.concatenate([ends, a[:, 1:-1], ends], axis=1)
 
+    @property
+    def condition(self) -> str:
+        return "first and last value agree"
+
 
 class ValueRange(AbstractAdmissibleSet):
     """Inputs with all values in [lower, upper], e.g. a positive diffusion coefficient."""
@@ -87,3 +96,7 @@ class ValueRange(AbstractAdmissibleSet):
 
     def snap(self, a: Float[Array, "batch m"]) -> Float[Array, "batch m"]:
         return jnp.clip(a, self.lower, self.upper)
+
+    @property
+    def condition(self) -> str:
+        return f"values lie in [{self.lower:g}, {self.upper:g}]"

@@ -16,6 +16,8 @@ from stablepdenet.cli.base import Folder, Json, Settings, app
 from stablepdenet.errors import ConfigError, shown
 
 if TYPE_CHECKING:
+    from numpy import ndarray
+
     from stablepdenet.evaluation import Audit
     from stablepdenet.problems import Problem
 
@@ -37,7 +39,7 @@ def predict(
     import numpy as np
 
     from stablepdenet.evaluation import Measurer
-    from stablepdenet.evaluation.range import beyond_training
+    from stablepdenet.evaluation.range import beyond_training, inadmissible
     from stablepdenet.reading import read_inputs
     from stablepdenet.runs import load_operator
     from stablepdenet.training.checkpoint import write_synced
@@ -52,10 +54,16 @@ def predict(
     outside = np.flatnonzero(np.max(list(multiples.values()), axis=0) > 1.0)
     if len(outside):
         most = ", ".join(f"{name} up to {np.max(of):.3g} times" for name, of in multiples.items() if np.max(of) > 1.0)
-        rows = ", ".join(str(row + 1) for row in outside[:SHOWN]) + (" and others" if len(outside) > SHOWN else "")
         warnings.warn(
-            f"{len(outside)} of {len(a)} inputs (row {rows}) lie outside of what this model was trained on ({most} "
+            f"{_some(outside, a)} lie outside of what this model was trained on ({most} "
             "that of any training function): its answers to them are guesses.",
+            stacklevel=1,
+        )
+    foreign = np.flatnonzero(inadmissible(a, problem))
+    if len(foreign):
+        warnings.warn(
+            f"{_some(foreign, a)} are not admissible: '{problem.name}' is posed for inputs whose "
+            f"{problem.admissible.condition}, and its answers to others mean nothing.",
             stacklevel=1,
         )
 
@@ -78,11 +86,18 @@ def predict(
             "problem": problem.name,
             "coordinates": coordinates,
             "outside_rows": (outside + 1).tolist(),
+            "inadmissible_rows": (foreign + 1).tolist(),
             "u": u.tolist(),
         }
         typer.echo(json.dumps(told))
     elif not output:
         save_csv(sys.stdout)
+
+
+def _some(rows: ndarray, a: ndarray) -> str:
+    """How many inputs there are in `rows`, and which."""
+    named = ", ".join(str(row + 1) for row in rows[:SHOWN]) + (" and others" if len(rows) > SHOWN else "")
+    return f"{len(rows)} of {len(a)} inputs (row {named})"
 
 
 Parts = Annotated[

@@ -18,7 +18,9 @@ def reproduce(
         list[str] | None, typer.Argument(metavar="[PROBLEM...]", help="Default: the paper's six settings.")
     ] = None,
     more: Annotated[str, typer.Option("--problems", help="The same, with commas between.")] = "",
-    recipe: Annotated[str, typer.Option(help="paper, plain (the bare trunk), or robust.")] = "paper",
+    recipe: Annotated[
+        str, typer.Option(help="paper (pi, adv and stable), plain (the same with the bare trunk), or robust.")
+    ] = "paper",
     seeds: Annotated[str, typer.Option(help="How many (5: 0 to 4), or which: 3,4 or 2-4; 3-3 for one.")] = "5",
     budget: Annotated[str, typer.Option(help="paper, or quick: a look at the whole way in minutes.")] = "paper",
     workers: Annotated[int, typer.Option(min=1, help="Trainings side by side, one core each.")] = 2,

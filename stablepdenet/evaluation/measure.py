@@ -15,7 +15,7 @@ from numpy import ndarray
 
 from stablepdenet.errors import ConfigError
 from stablepdenet.evaluation.inputs import Case
-from stablepdenet.operators import AbstractBasisOperator, AbstractOperator, combine
+from stablepdenet.operators import AbstractBasisOperator, AbstractOperator, MovingFrameOperator
 from stablepdenet.physics import block_norms, residual_map, weighted_sum
 from stablepdenet.piecewise_linear import interpolation
 from stablepdenet.problems import Problem
@@ -53,11 +53,10 @@ class Measurer:
     def __init__(self, problem: Problem):
         self.problem = problem
         points = jnp.asarray(problem.grid)
-        # The functions of the operator asked last, on the grid: asked again, only its coefficients are new.
-        self._last: tuple[AbstractOperator, Float[Array, "n k"]] | None = None
-        self._tabulate = eqx.filter_jit(lambda operator: operator.basis(points))
-        self._combine = eqx.filter_jit(lambda operator, basis, a: combine(operator.coefficients(a), basis))
-        self._call = eqx.filter_jit(lambda operator, a: operator(a, points))
+        # The table of the operator asked last: asked again, only inputs are new.
+        self._last: tuple[AbstractOperator, Any] | None = None
+        self._tabulate = eqx.filter_jit(lambda operator: operator.tabulate(points))
+        self._combine = eqx.filter_jit(lambda operator, table, a: operator.combine(table, a))
 
         def residual_change(
             operator: AbstractOperator, a: Float[Array, "batch m"], base: Float[Array, "batch m"]
@@ -74,8 +73,6 @@ class Measurer:
         return np.concatenate([np.asarray(self._solve(operator, part)[:rows], np.float64) for part, rows in parts])
 
     def _solve(self, operator: AbstractOperator, a: Float[Array, "batch m"]) -> Float[Array, "batch n *components"]:
-        if not isinstance(operator, AbstractBasisOperator):
-            return self._call(operator, a)
         if self._last is None or self._last[0] is not operator:
             self._last = (operator, self._tabulate(operator))
         return self._combine(operator, self._last[1], a)
@@ -148,7 +145,7 @@ class Measurer:
 
 def at_once(problem: Problem, *operators: AbstractOperator) -> int:
     """How many inputs the operators are given together."""
-    basis = all(isinstance(operator, AbstractBasisOperator) for operator in operators)
+    basis = all(isinstance(operator, AbstractBasisOperator | MovingFrameOperator) for operator in operators)
     return CHUNK if basis else min(CHUNK, max(1, PAIRS // len(problem.grid)))
 
 

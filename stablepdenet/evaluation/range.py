@@ -1,10 +1,11 @@
-"""Whether an input is like those that an operator was trained on: an answer to another one is a guess."""
+"""Whether an input is admissible, and like those that an operator was trained on: an answer to another is a guess."""
 
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from stablepdenet import points
@@ -14,6 +15,8 @@ from stablepdenet.problems import Problem
 from stablepdenet.training import SOLVED, Program
 from stablepdenet.training.state import streams
 
+# Of an input's largest value.
+ROUNDING = 1e-5
 FEATURES = ("largest value", "root mean square", "roughness")
 # Where an input is looked at, about.
 PLACES = 101
@@ -30,6 +33,10 @@ def beyond_training(
     """
     if config.operator.kind == SOLVED:
         return {name: np.zeros(len(inputs)) for name in FEATURES}
+    frame = problem.ansatz.frame if problem.ansatz and config.operator.refinements else None
+    if frame:
+        # What is left without the mean is what such an operator sees.
+        inputs = inputs - np.asarray(frame.means(jnp.asarray(inputs)))[:, None]
     program = Program(problem, config)
     seen = np.asarray(program.functions)
     if program.method.perturbed:
@@ -41,6 +48,14 @@ def beyond_training(
         name: np.max([each / np.max(bound) for each, bound in zip(values, limits, strict=True)], axis=0)
         for name, values, limits in zip(FEATURES, own, bounds, strict=True)
     }
+
+
+def inadmissible(inputs: Float[ndarray, "batch m"], problem: Problem) -> Bool[ndarray, " batch"]:
+    """Which inputs lie outside of the problem's admissible set, by more than rounding: for them it may have no
+    solution, and an operator answers another input."""
+    inputs = np.asarray(inputs, np.float32)
+    off = np.max(np.abs(np.asarray(problem.admissible.snap(jnp.asarray(inputs))) - inputs), axis=1)
+    return ~(off <= ROUNDING * np.max(np.abs(inputs), axis=1))
 
 
 def _features(a: Float[ndarray, "batch m"], problem: Problem) -> list[list[Float[ndarray, " batch"]]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from stablepdenet.operators.ansatz import Ansatz, Functions, table
+from stablepdenet.operators.ansatz import Ansatz, Functions, GalileanFrame, table
 from stablepdenet.operators.base import (
     AbstractBasisOperator,
     AbstractOperator,
@@ -10,7 +10,6 @@ from stablepdenet.operators.base import (
     Fields,
     FunctionOperator,
     Query,
-    combine,
     component,
 )
 from stablepdenet.operators.constrained import ConstrainedOperator
@@ -21,6 +20,7 @@ from stablepdenet.operators.host import HostOperator
 from stablepdenet.operators.jets import SUM, Derivative, nested_derivatives
 from stablepdenet.operators.linear import LinearOperator, box_functions, each_component
 from stablepdenet.operators.modified import ModifiedDeepONet
+from stablepdenet.operators.moving import MovingFrameOperator
 from stablepdenet.operators.pytorch import TorchOperator
 
 OPERATORS: dict[str, Callable[..., AbstractOperator]] = {"deeponet": DeepONet, "modified": ModifiedDeepONet}
@@ -41,16 +41,17 @@ __all__ = [
     "Fields",
     "FunctionOperator",
     "Functions",
+    "GalileanFrame",
     "HostOperator",
     "LinearOperator",
     "ModifiedDeepONet",
     "ModuleOperator",
+    "MovingFrameOperator",
     "Query",
     "TorchOperator",
     "as_operator",
     "box_functions",
     "capabilities",
-    "combine",
     "component",
     "each_component",
     "nested_derivatives",

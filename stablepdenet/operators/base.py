@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -55,13 +55,6 @@ def component(function: Callable[[Array], Array], number: int) -> Callable[[Arra
     return one
 
 
-def combine(
-    coefficients: Float[Array, "batch k"], basis: Float[Array, "n k *components"]
-) -> Float[Array, "batch n *components"]:
-    """sum_j c_j phi_j, for every component."""
-    return coefficients @ basis.T if basis.ndim == 2 else jnp.einsum("bk,nkc->bnc", coefficients, basis)
-
-
 class AbstractOperator(eqx.Module):
     """A learned (or exact) solution operator G: a -> u."""
 
@@ -70,6 +63,14 @@ class AbstractOperator(eqx.Module):
         self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]
     ) -> Float[Array, "batch n *components"]:
         """The solutions for all inputs at all points; several components are a last axis."""
+
+    def tabulate(self, points: Float[Array, "n dim"]) -> Any:
+        """What `combine` needs of the points, whatever the inputs: asked again there, only these are new."""
+        return points
+
+    def combine(self, table: Any, a: Float[Array, "batch m"]) -> Float[Array, "batch n"]:
+        """The solutions for all inputs at the points that `table` was made for."""
+        return self(a, table)
 
     def on(self, queries: Sequence[Query]) -> Evaluator:
         """Fixes the points, so that what does not depend on the input is computed once and shared by every call of the
@@ -131,7 +132,16 @@ class AbstractBasisOperator(AbstractOperator):
         self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]
     ) -> Float[Array, "batch n *components"]:
         # Convert: NumPy defaults to float64.
-        return combine(self.coefficients(a), self.basis(jnp.asarray(points)))
+        return self.combine(self.basis(jnp.asarray(points)), a)
+
+    def tabulate(self, points: Float[Array, "n dim"]) -> Float[Array, "n k *components"]:
+        return self.basis(points)
+
+    def combine(
+        self, table: Float[Array, "n k *components"], a: Float[Array, "batch m"]
+    ) -> Float[Array, "batch n *components"]:
+        c = self.coefficients(a)
+        return c @ table.T if table.ndim == 2 else jnp.einsum("bk,nkc->bnc", c, table)
 
     def features(self, query: Query) -> Fields:
         """What a query asks for, of every phi: k x n."""

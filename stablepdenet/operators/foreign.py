@@ -15,6 +15,7 @@ from numpy import ndarray
 from stablepdenet.errors import ConfigError
 from stablepdenet.operators.base import AbstractBasisOperator, AbstractOperator, Evaluator, FunctionOperator, Query
 from stablepdenet.operators.host import HostOperator, Solution, require_shape, shaped
+from stablepdenet.operators.moving import MovingFrameOperator
 from stablepdenet.operators.pytorch import TorchOperator
 
 
@@ -100,7 +101,7 @@ def capabilities(
     queries: Sequence[Query],
 ) -> Capabilities:
     """Tries the gradients of the operator at the points and of its derivatives at the queries, on the first input."""
-    if isinstance(operator, AbstractBasisOperator):
+    if isinstance(operator, AbstractBasisOperator | MovingFrameOperator):
         return Capabilities(True, True, {})  # written for this library: a trial would cost seconds
     one, grid = a[:1], jnp.asarray(points)
     probes: dict[str, tuple[Evaluator, Sequence[Query]]] = {

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from numpy import ndarray
 
 from stablepdenet import points as point_sets
-from stablepdenet.attacks import AbstractPGD
+from stablepdenet.attacks import AbstractAdmissibleSet, AbstractPGD, Unrestricted
 from stablepdenet.domain import Box
 from stablepdenet.errors import CheckpointError, ConfigError
 from stablepdenet.operators import EMBEDDINGS, PLAIN, Ansatz
@@ -169,8 +169,12 @@ class Problem:
 
     def sample(self, num: int, *, key: PRNGKeyArray) -> Float[Array, "num m"]:
         """Draws `num` admissible inputs."""
-        drawn = self.inputs.sample(num, key=key)
-        return self.attack.admissible.snap(drawn) if self.attack else drawn
+        return self.admissible.snap(self.inputs.sample(num, key=key))
+
+    @property
+    def admissible(self) -> AbstractAdmissibleSet:
+        """The inputs for which the problem is posed, as its attack says."""
+        return self.attack.admissible if self.attack else Unrestricted()
 
     def require_attack(self) -> AbstractPGD:
         """The attack, for what cannot do without."""

@@ -8,7 +8,7 @@ from numpy import ndarray
 from stablepdenet import points
 from stablepdenet.attacks import PeriodicEndpoints, PGDLinf
 from stablepdenet.domain import Box
-from stablepdenet.operators import Ansatz
+from stablepdenet.operators import Ansatz, GalileanFrame
 from stablepdenet.problems.base import Block, Problem, periodic_residual
 from stablepdenet.problems.lifts import periodic_hats
 from stablepdenet.problems.reference import ColeHopfReference
@@ -59,5 +59,9 @@ def burgers(
         fronts=True,
         embedding="periodic",
         # The initial value as it diffuses, and what transport makes of it in time.
-        ansatz=Ansatz(lift=periodic_hats(viscosity, x, until=1.0), envelope=lambda points: points[:, 1:]),
+        ansatz=Ansatz(
+            lift=periodic_hats(viscosity, x, until=1.0),
+            envelope=lambda points: points[:, 1:],
+            frame=GalileanFrame(points.trapezoid(x), (0.0, 1.0)),
+        ),
     )

@@ -26,7 +26,7 @@ TRIED, PLACES = 2, 3
 
 def fingerprint(problem: Problem) -> str:
     """A hash of the domain, of residuals of random fields and inputs, of points and weights, and of the values of the
-    ansatz."""
+    ansatz. Not of its frame: a symmetry is the equation's own, and nothing is trained for it."""
     inputs = [(name, problem.inputs[name].of, problem.inputs[name].size) for name in problem.inputs]
     digest = hashlib.sha256(repr((problem.domain, problem.solution, inputs)).encode())
     with jax.enable_x64(True):

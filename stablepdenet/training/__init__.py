@@ -1,7 +1,7 @@
 """Training: state in, state out."""
 
 from stablepdenet.training.loop import Report, train, train_in
-from stablepdenet.training.making import SOLVED, deployed, make_method, make_operator
+from stablepdenet.training.making import SOLVED, deployed, make_method, make_operator, symmetric
 from stablepdenet.training.program import Program
 from stablepdenet.training.run import Run
 from stablepdenet.training.state import TrainState
@@ -16,6 +16,7 @@ __all__ = [
     "deployed",
     "make_method",
     "make_operator",
+    "symmetric",
     "train",
     "train_in",
     "train_suite",

@@ -12,7 +12,14 @@ from jaxtyping import PRNGKeyArray
 from stablepdenet.config import Config
 from stablepdenet.errors import ConfigError
 from stablepdenet.methods import METHODS, OTHERS, AbstractMethod
-from stablepdenet.operators import OPERATORS, PLAIN, AbstractBasisOperator, AbstractOperator, ConstrainedOperator
+from stablepdenet.operators import (
+    OPERATORS,
+    PLAIN,
+    AbstractBasisOperator,
+    AbstractOperator,
+    ConstrainedOperator,
+    MovingFrameOperator,
+)
 from stablepdenet.problems import Problem
 from stablepdenet.refining import refine
 
@@ -59,6 +66,12 @@ def make_operator(problem: Problem, config: Config, *, key: PRNGKeyArray) -> Abs
 
 
 def deployed(operator: AbstractOperator, problem: Problem, config: Config) -> AbstractOperator:
-    """A trained operator as it answers: refined, if the configuration says so."""
+    """A trained operator as it answers: refined, if the configuration says so, and then with the problem's symmetry."""
     steps = config.operator.refinements
-    return refine(operator, problem, steps=steps, further=FURTHER) if steps else operator
+    return symmetric(refine(operator, problem, steps=steps, further=FURTHER), problem) if steps else operator
+
+
+def symmetric(operator: AbstractBasisOperator, problem: Problem) -> AbstractOperator:
+    """The operator in the moving frame of the problem's ansatz, if there is one."""
+    frame = problem.ansatz.frame if problem.ansatz else None
+    return MovingFrameOperator(operator, frame) if frame else operator
