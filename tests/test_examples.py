@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -43,3 +46,13 @@ def test_own_nonlinear_has_a_correct_reference_and_is_robust(capsys):
     assert capsys.readouterr().out.startswith("Trained, and refined")
     # As far as its functions go after so few steps; the network's own answer is none yet.
     assert max(found.values()) < 0.1
+
+
+def test_the_readmes_own_problems_run_as_they_stand(tmp_path):
+    text = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    blocks = [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "sp.Problem(" in block]
+    assert len(blocks) == 2
+    for block in blocks:
+        (tmp_path / "block.py").write_text(block)
+        done = subprocess.run([sys.executable, "block.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr

@@ -236,3 +236,16 @@ def test_queries_keep_their_component():
     problem = CASES["flux"]().problem
     assert [query.component for query in block_queries(problem)] == [0, 1, 1, 0]
     assert all(isinstance(query, Query) for query in block_queries(problem))
+
+
+def test_a_network_sees_its_domain_not_its_units():
+    here, there = sp.Box(x=(0, 1), t=(0, 1)), sp.Box(x=(1000, 1002), t=(-1, 0))
+    near, far = (sp.DeepONet(3, 2, width=8, domain=domain, key=jax.random.key(0)) for domain in (here, there))
+    a, unit = jnp.ones((2, 3)), jnp.asarray(points.hammersley(7, [(0, 1), (0, 1)]))
+    with jax.enable_x64(True):
+        near, far = (jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), each) for each in (near, far))
+        a, unit = jnp.asarray(a, jnp.float64), jnp.asarray(unit, jnp.float64)
+        moved = jnp.stack([1000 + 2 * unit[:, 0], unit[:, 1] - 1], axis=1)
+        ours, theirs = near.derivatives(a, unit, [(), (0,), (0, 0)]), far.derivatives(a, moved, [(), (0,), (0, 0)])
+        for word, scale in {(): 1.0, (0,): 2.0, (0, 0): 4.0}.items():
+            np.testing.assert_allclose(ours[word], scale * theirs[word], rtol=1e-8, atol=1e-10)

@@ -45,7 +45,7 @@ def test_linearity_is_tried_not_declared():
 
 
 def test_unknown_recipes_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match="paper, robust"):
+    with pytest.raises(ConfigError, match="paper, plain, robust"):
         configure(make_problem("poisson"), recipe="magic")
     with pytest.raises(ConfigError, match="needs an ansatz"):
         problem = make_problem("poisson")
@@ -105,5 +105,5 @@ def test_a_campaign_of_robust_has_rows_of_its_own(tmp_path):
     assert make_jobs(["poisson"], [1], "quick", {}, tmp_path, base="robust")[0] == [job]
     with pytest.raises(ConfigError, match="recipe"):
         make_jobs(["poisson"], [1], "quick", {"recipe": "paper"}, tmp_path, base="robust")
-    with pytest.raises(ConfigError, match="paper, robust"):
+    with pytest.raises(ConfigError, match="paper, plain, robust"):
         make_jobs(["poisson"], [1], "quick", {}, tmp_path, base="magic")

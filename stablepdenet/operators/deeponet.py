@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from stablepdenet.domain import Box, Interval
 from stablepdenet.operators.base import AbstractBasisOperator, Evaluator, Fields, Query
 from stablepdenet.operators.embeddings import EMBEDDINGS, PLAIN
 from stablepdenet.operators.jets import SUM, Derivative, Jet, Taylor
@@ -21,9 +22,9 @@ class DeepONet(AbstractBasisOperator):
 
     Branch b and trunk t are networks of `depth` weight matrices with `width` neurons each; the latent dimension p is
     `width`. Where the solution has several components, so has each t_j, and each component its own b_0. The trunk sees
-    an `embedding` of the coordinates, by its name in `EMBEDDINGS`. All inputs share the points, so derivatives belong
-    to the trunk: one Taylor pass serves every input, and each derivative of u is one matrix product with the branch
-    output.
+    an `embedding` of the coordinates, by its name in `EMBEDDINGS`, as they run from 0 to 1 over the `domain`. All
+    inputs share the points, so derivatives belong to the trunk: one Taylor pass serves every input, and each derivative
+    of u is one matrix product with the branch output.
     """
 
     branch: MLP
@@ -31,6 +32,7 @@ class DeepONet(AbstractBasisOperator):
     bias: Float[Array, " *components"]
     embedding: str = eqx.field(static=True)
     components: int = eqx.field(static=True)
+    intervals: tuple[Interval, ...] | None = eqx.field(static=True)
 
     def __init__(
         self,
@@ -41,6 +43,7 @@ class DeepONet(AbstractBasisOperator):
         depth: int = 4,
         embedding: str = PLAIN,
         components: int = 1,
+        domain: Box | None = None,
         key: PRNGKeyArray,
     ):
         branch_key, trunk_key = jax.random.split(key)
@@ -49,12 +52,14 @@ class DeepONet(AbstractBasisOperator):
         self.trunk = MLP([seen] + [width] * (depth - 1) + [width * components], key=trunk_key)
         self.bias = jnp.zeros(() if components == 1 else components)
         self.embedding, self.components = embedding, components
+        unit = domain is None or all(interval == (0.0, 1.0) for interval in domain.intervals)
+        self.intervals = None if unit or domain is None else domain.intervals
 
     def coefficients(self, a: Float[Array, "batch m"]) -> Float[Array, "batch k"]:
         return jnp.concatenate([self.branch(a), jnp.broadcast_to(self.bias, (len(a), self.components))], axis=1)
 
     def basis(self, points: Float[Array, "n dim"]) -> Float[Array, "n k *components"]:
-        features = self.trunk(EMBEDDINGS[self.embedding](points))
+        features = self.trunk(self._seen(points))
         if self.components == 1:
             return jnp.concatenate([features, jnp.ones_like(features[:, :1])], axis=1)
         own = features.reshape(len(points), self.components, -1).swapaxes(1, 2)
@@ -70,8 +75,15 @@ class DeepONet(AbstractBasisOperator):
     def _hidden(self, query: Query) -> Jet:
         """What is asked for, of the trunk's last hidden layer."""
         rules = Taylor(jnp.asarray(query.points), query.wanted, query.combination)
-        plain = self.embedding == PLAIN
-        return self.trunk.hidden_jet(rules, rules.seed() if plain else rules.embed(EMBEDDINGS[self.embedding]))
+        plain = self.embedding == PLAIN and self.intervals is None
+        return self.trunk.hidden_jet(rules, rules.seed() if plain else rules.embed(self._seen))
+
+    def _seen(self, points: Float[Array, "n dim"]) -> Float[Array, "n features"]:
+        """What the trunk sees of the points."""
+        if self.intervals is not None:
+            low, high = jnp.asarray(self.intervals, points.dtype).T
+            points = (points - low) / (high - low)
+        return EMBEDDINGS[self.embedding](points)
 
     def features(self, query: Query) -> Fields:
         weight, bias = self._last(query.component)

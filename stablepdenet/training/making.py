@@ -55,8 +55,10 @@ def make_operator(problem: Problem, config: Config, *, key: PRNGKeyArray) -> Abs
     options: dict[str, Any] = {"width": chosen.width, "depth": chosen.depth}
     if chosen.embedding != PLAIN:
         options["embedding"] = chosen.embedding
-    if len(problem.solution) > 1:
-        options["components"] = len(problem.solution)
+    if chosen.kind == "deeponet":
+        options |= {"components": len(problem.solution), "domain": problem.domain}
+    elif len(problem.solution) > 1:
+        raise ConfigError(f"operator.kind = {chosen.kind} has one component, and '{problem.name}' has several.")
     operator = OPERATORS[chosen.kind](problem.inputs.size, problem.domain.dimension, **options, key=key)
     if chosen.constraints == "soft":
         return operator
