@@ -9,10 +9,11 @@ from abc import abstractmethod
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 # A number, or a traced one: a sweep over budgets then compiles once.
 Budget = float | Float[Array, ""]
+Switch = bool | Bool[Array, ""]
 
 
 class AbstractAdmissibleSet(eqx.Module):

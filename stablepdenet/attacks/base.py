@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from stablepdenet.attacks.admissible import AbstractAdmissibleSet, Budget
+from stablepdenet.attacks.admissible import AbstractAdmissibleSet, Budget, Switch
 
 Objective = Callable[[Float[Array, "batch m"]], Float[Array, " batch"]]
 
@@ -35,7 +35,7 @@ class AbstractPGD(eqx.Module):
     admissible: eqx.AbstractVar[AbstractAdmissibleSet]
     steps: eqx.AbstractVar[int]
     step_size: eqx.AbstractVar[float]
-    random_start: eqx.AbstractVar[bool]
+    random_start: eqx.AbstractVar[Switch]
 
     @abstractmethod
     def radius(self, a: Float[Array, "batch m"]) -> Float[Array, "batch 1"]:
@@ -74,10 +74,14 @@ class AbstractPGD(eqx.Module):
         """Maximises `objective` (one value per input) over the admissible perturbations of each input."""
         alpha = self.step_size * self.radius(a)
         gradient = jax.grad(lambda z: jnp.sum(objective(self.attacked(z, a).inputs)))
-        z = self.start(a, key=key)
-        z = self.project(z if self.random_start else jnp.zeros_like(z), a)
+        z = self.first(a, key=key)
         z = jax.lax.fori_loop(0, self.steps, lambda _, z: self.project(z + alpha * self.direction(gradient(z)), a), z)
         return self.attacked(z, a)
+
+    @final
+    def first(self, a: Float[Array, "batch m"], *, key: PRNGKeyArray) -> Float[Array, "batch k"]:
+        """Where a search begins: at random, or at the clean input."""
+        return self.project(jnp.where(self.random_start, self.start(a, key=key), 0.0), a)
 
     @final
     def attacked(self, z: Float[Array, "batch k"], a: Float[Array, "batch m"]) -> Attacked:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from stablepdenet.attacks.admissible import AbstractAdmissibleSet, Budget, Unrestricted
+from stablepdenet.attacks.admissible import AbstractAdmissibleSet, Budget, Switch, Unrestricted
 from stablepdenet.attacks.base import AbstractPGD
 from stablepdenet.spaces import AbstractInput
 
@@ -23,7 +23,7 @@ class PGDLinf(AbstractPGD):
     admissible: AbstractAdmissibleSet = Unrestricted()
     steps: int = 40
     step_size: float = 0.1
-    random_start: bool = True
+    random_start: Switch = True
 
     def radius(self, a: Float[Array, "batch m"]) -> Float[Array, "batch 1"]:
         return jnp.full((len(a), 1), self.eps)
@@ -69,7 +69,7 @@ class PGDBandLimited(AbstractPGD):
     admissible: AbstractAdmissibleSet = Unrestricted()
     steps: int = 40
     step_size: float = 0.1
-    random_start: bool = True
+    random_start: Switch = True
 
     def radius(self, a: Float[Array, "batch m"]) -> Float[Array, "batch 1"]:
         return self.eps * self.input.radius(a)[:, None]

@@ -90,7 +90,7 @@ def apgd(
         checked = _check(ascended, lengths[number[i]])
         return jax.tree.map(lambda new, old: jnp.where(due[i], new, old), checked, ascended)
 
-    z = attack.project(attack.start(a, key=key), a)
+    z = attack.first(a, key=key)
     value, gradient = evaluate(z)
     zero = jnp.zeros_like(value)
     state = _Ascent(
@@ -153,19 +153,24 @@ def _move(attack: AbstractPGD, a: Float[Array, "batch m"], size: int, key: PRNGK
 
 
 def best_of(search: Search, restarts: int) -> Search:
-    """The search from `restarts` random starts; the best result for each input."""
+    """The search from so many starts, the clean input and then random ones; the best result for each input. Some models
+    have corners of the ball as traps for random starts."""
 
     def repeated(
         attack: AbstractPGD, objective: Objective, a: Float[Array, "batch m"], *, key: PRNGKeyArray
     ) -> Attacked:
-        def again(best: tuple[Attacked, Array], key: PRNGKeyArray) -> tuple[tuple[Attacked, Array], None]:
-            found = search(attack, objective, a, key=key)
+        def again(
+            best: tuple[Attacked, Array], start: tuple[Array, PRNGKeyArray]
+        ) -> tuple[tuple[Attacked, Array], None]:
+            random, own = start
+            found = search(dataclasses.replace(attack, random_start=random), objective, a, key=own)
             value = objective(found.inputs)
             kept = jax.tree.map(lambda new, old: _where(value > best[1], new, old), found, best[0])
             return (kept, jnp.maximum(value, best[1])), None
 
         nothing = Attacked(a, jnp.zeros_like(a)), jnp.full(len(a), -jnp.inf, a.dtype)
-        return jax.lax.scan(again, nothing, jax.random.split(key, restarts))[0][0]
+        starts = jnp.arange(restarts) > 0, jax.random.split(key, restarts)
+        return jax.lax.scan(again, nothing, starts)[0][0]
 
     return repeated
 
