@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from audit_tables import example, viscosity
+from control_tables import controls
 from document import markdown
 from robust_tables import SETTINGS, ablation, certificates, costs, defences, menu, own, refined, robust, short
 
@@ -183,6 +184,7 @@ def tables():
         "defences": defences(summary, results),
         "menu": menu(summary, results),
         "ablation": ablation(summary, results),
+        "controls": controls(summary, results),
         "costs": costs(),
         "own": own(),
         "example": example(),
