@@ -14,6 +14,7 @@ from pathlib import Path
 
 from audit_tables import example, viscosity
 from conditions import COMMON, NONE, OWN, above, has_network, wrapped
+from control_tables import controls
 from document import markdown
 from limit_tables import limits, readings
 from robust_tables import (
@@ -317,6 +318,7 @@ def tables():
         "defences": defences(summary, results),
         "menu": menu(summary, results),
         "ablation": ablation(summary, results),
+        "controls": controls(summary, results),
         "costs": costs(),
         "own": own(),
         "limits": limits(),
