@@ -5,12 +5,16 @@ PEERS := .venv-peers
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint bench bench-accuracy bench-layouts bench-steps bench-profile bench-growth bench-serving bench-startup zoo faults dependencies lock clean
+.PHONY: demo test test-all lint bench bench-accuracy bench-layouts bench-steps bench-profile bench-growth bench-serving bench-startup zoo faults dependencies lock clean
 
 demo: $(VENV)/installed
 	$(BIN)/stablepdenet demo --out runs/demo
 
 test: $(VENV)/installed-test
+	$(BIN)/python -m pytest -m "not slow"
+
+# All tests: also those of more than half a minute each.
+test-all: $(VENV)/installed-test
 	$(BIN)/python -m pytest
 
 lint: $(VENV)/installed-test

@@ -52,8 +52,9 @@ def interpolation(
             inside = (x >= axis[0]) & (x <= axis[-1])
             pair = np.stack([-1.0 / width, 1.0 / width], axis=1) * inside[:, None]
         corners = np.stack([left, left + 1], axis=1)
-        sensors = (sensors[:, :, None] * len(axis) + corners[:, None, :]).reshape(len(points), -1)
-        weights = (weights[:, :, None] * pair[:, None, :]).reshape(len(points), -1)
+        shape = (len(points), 2 ** (variable + 1))
+        sensors = (sensors[:, :, None] * len(axis) + corners[:, None, :]).reshape(shape)
+        weights = (weights[:, :, None] * pair[:, None, :]).reshape(shape)
     return Interpolation(sensors, weights)
 
 

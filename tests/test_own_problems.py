@@ -72,7 +72,7 @@ def test_what_is_not_linear_is_told_apart():
     assert {name for name in CASES if is_linear(CASES[name]().problem)} == set(LINEAR)
 
 
-@pytest.mark.parametrize("name", ["coefficient", "flux", "pair"])
+@pytest.mark.parametrize("name", ["coefficient", "flux", pytest.param("pair", marks=pytest.mark.slow)])
 def test_steps_on_fixed_functions_find_the_solution(name):
     case = CASES[name]()
     counts = [8] * case.problem.domain.dimension
@@ -86,7 +86,10 @@ def test_steps_on_fixed_functions_find_the_solution(name):
     assert errors[1] < 1e-3 * float(jnp.linalg.norm(exact)) < errors[0]
 
 
-@pytest.mark.parametrize("name", ["poisson_2d", "heat_three_inputs", "wave_system", "pair"])
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("poisson_2d", "heat_three_inputs", "wave_system")]
+
+
+@pytest.mark.parametrize("name", [*SLOW, "pair"])
 def test_the_stable_objective_trains_a_few_steps(name):
     problem = dataclasses.replace(CASES[name]().problem, attack=sp.PGDLinf(eps=0.05, steps=2))
     small = {"operator.width": 8, "training.functions": 8, "training.batch": 4, "training.validation": 4}

@@ -71,7 +71,7 @@ def test_what_the_basis_cannot_follow_is_not_fitted(poisson):
     problem, plain = poisson
     refined = refine(plain, problem)
     basis = np.asarray(plain.basis(jnp.asarray(refined.problem.blocks[0].points)))
-    tests = np.asarray(refined.parts[0].tests)
+    tests = np.asarray(refined.tests[0])
     assert len(tests) < len(basis.T) < len(basis)
     assert np.allclose(tests @ tests.T, np.eye(len(tests)), atol=1e-5)
     assert np.allclose(tests.T @ (tests @ basis), basis, atol=1e-4 * np.abs(basis).max())

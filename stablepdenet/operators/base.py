@@ -68,7 +68,7 @@ class AbstractOperator(eqx.Module):
         """What `combine` needs of the points, whatever the inputs: asked again there, only these are new."""
         return points
 
-    def combine(self, table: Any, a: Float[Array, "batch m"]) -> Float[Array, "batch n"]:
+    def combine(self, table: Any, a: Float[Array, "batch m"]) -> Float[Array, "batch n *components"]:
         """The solutions for all inputs at the points that `table` was made for."""
         return self(a, table)
 

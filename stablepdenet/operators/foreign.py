@@ -124,7 +124,7 @@ def _require_gradient(evaluate: Evaluator, queries: Sequence[Query], a: Array) -
         result = jnp.zeros(())
         for query, fields in zip(queries, evaluate(a), strict=True):
             for field in fields.values():
-                require_shape(field.shape, (len(a), len(query.points)))
+                require_shape(field.shape[:2], (len(a), len(query.points)))
                 result += jnp.sum(field)
         return result
 
