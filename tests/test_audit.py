@@ -79,6 +79,7 @@ def test_a_task_that_fails_costs_only_itself():
     assert any("'noise 0.05' failed" in note and "Newton did not converge" in note for note in found.notes)
 
 
+@pytest.mark.slow
 def test_an_untrustworthy_differentiable_reference_is_not_attacked():
     problem = make_problem("burgers", {"viscosity": 0.002})
     operator = DeepONet(101, 2, width=8, key=jax.random.key(0))
