@@ -100,10 +100,10 @@ def _tell_if_poor(
 def is_linear(problem: Problem) -> bool:
     """Whether every residual is linear in the solution, its derivatives and the inputs together: tried on random
     numbers."""
-    return all(_is_linear(bound) for bound in problem.bound)
+    return all(is_linear_block(bound) for bound in problem.bound)
 
 
-def _is_linear(bound: BoundBlock) -> bool:
+def is_linear_block(bound: BoundBlock) -> bool:
     """F(2 u + 3 v) - F(0) = 2 (F(u) - F(0)) + 3 (F(v) - F(0)), for numbers of every size."""
     rng = np.random.default_rng(0)
     mixture = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [2.0, 3.0]])

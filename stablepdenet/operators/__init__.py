@@ -18,7 +18,7 @@ from stablepdenet.operators.embeddings import EMBEDDINGS, PLAIN
 from stablepdenet.operators.foreign import Capabilities, ModuleOperator, as_operator, capabilities
 from stablepdenet.operators.host import HostOperator
 from stablepdenet.operators.jets import SUM, Derivative, nested_derivatives
-from stablepdenet.operators.linear import LinearOperator, box_functions, each_component
+from stablepdenet.operators.linear import LinearOperator, axis_functions, box_functions, each_component
 from stablepdenet.operators.modified import ModifiedDeepONet
 from stablepdenet.operators.moving import MovingFrameOperator
 from stablepdenet.operators.pytorch import TorchOperator
@@ -50,6 +50,7 @@ __all__ = [
     "Query",
     "TorchOperator",
     "as_operator",
+    "axis_functions",
     "box_functions",
     "capabilities",
     "component",

@@ -64,14 +64,21 @@ def box_functions(domain: Box, counts: Sequence[int]) -> Functions:
         for column, (interval, periodic, count) in enumerate(
             zip(domain.intervals, domain.periodic, counts, strict=True)
         ):
-            low, high = interval
-            # From -1 to 1 over the interval.
-            z = (2.0 * points[:, column] - (low + high)) / (high - low)
-            factor = _waves(z, count) if periodic else _polynomials(z, count)
+            factor = axis_functions(points[:, column], interval, periodic, count)
             product = (product[:, :, None] * factor[:, None, :]).reshape(len(points), -1)
         return product
 
     return functions
+
+
+def axis_functions(
+    x: Float[Array, " n"], interval: tuple[float, float], periodic: bool, count: int
+) -> Float[Array, "n count"]:
+    """The functions of one coordinate."""
+    low, high = interval
+    # From -1 to 1 over the interval.
+    z = (2.0 * x - (low + high)) / (high - low)
+    return _waves(z, count) if periodic else _polynomials(z, count)
 
 
 def _waves(z: Float[Array, " n"], count: int) -> Float[Array, "n count"]:

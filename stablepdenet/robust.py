@@ -1,0 +1,95 @@
+"""The operator that we recommend for a problem, and estimates of the errors of any operator."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from stablepdenet.errors import ConfigError
+from stablepdenet.operators import AbstractOperator
+from stablepdenet.problems import Problem
+from stablepdenet.solving import solve
+from stablepdenet.spectral import Estimated, Points, SpectralOperator, choose, grid_of, trial_inputs
+
+# Seconds that finding the functions and steps may take, unless told otherwise.
+BUDGET = 300.0
+
+
+class JudgedOperator(AbstractOperator):
+    """Any operator, with a spectral one that says how wrong its answers are."""
+
+    operator: AbstractOperator
+    judge: SpectralOperator
+
+    def __call__(
+        self, a: Float[Array, "batch m"], points: Points
+    ) -> Float[Array, "batch n *components"]:
+        return self.operator(a, points)
+
+    def answer(self, a: Float[Array, "batch m"], points: Points) -> Estimated:
+        """The operator's answers with estimates of their errors: their difference from the judge's answers, and the
+        error that the judge estimates of these."""
+        own, judged = self.operator(a, points), self.judge.answer(a, points)
+        errors = judged.u + judged.errors - own
+        axes = tuple(range(1, own.ndim))
+        share = jnp.sqrt(jnp.sum(errors**2, axis=axes) / jnp.sum((own + errors) ** 2, axis=axes))
+        # What the judge does not know of itself is not known of the operator either.
+        return Estimated(own, errors, jnp.where(jnp.isfinite(judged.estimate), share + judged.estimate, jnp.inf))
+
+
+def robust(
+    problem: Problem,
+    *,
+    tolerance: float = 1e-3,
+    budget: float = BUDGET,
+    say: Callable[[str], None] = print,
+) -> SpectralOperator | JudgedOperator:
+    """An operator for a problem, yours included, whose answers are within the tolerance, as relative L2 errors, or say
+    that they are not.
+
+    It needs the equations alone: no labels, no attack, no ansatz, no training. Functions and time steps are added until
+    the estimated errors meet half of the tolerance on inputs that are drawn, rough and twice as large, or until
+    `budget` seconds are over; there is a warning then.
+
+        operator = stablepdenet.robust(problem, tolerance=1e-3)
+        u, errors, estimate = operator.answer(a, points)
+    """
+    if not 0.0 < tolerance < 1.0:
+        raise ConfigError(f"robust(tolerance={tolerance}): a relative error must be between 0 and 1, as 1e-3.")
+    if not budget > 0.0:
+        raise ConfigError(f"robust(budget={budget}): it must be a positive number of seconds.")
+    spectral = choose(problem, tolerance=tolerance, budget=budget, say=say)
+    a, points = trial_inputs(problem, key=jax.random.key(3)), grid_of(problem)
+    operator: SpectralOperator | JudgedOperator = spectral
+    reached = estimates(operator, a, points)
+    if spectral.plan.setting.all_linear and problem.ansatz is not None:
+        # What is known of solutions may serve better than smooth functions.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            solved = JudgedOperator(solve(problem), spectral)
+        own = estimates(solved, a, points)
+        if np.max(own) < np.max(reached):
+            operator, reached = solved, own
+    missed = int(np.sum(~(reached <= tolerance)))
+    say(f"Estimated errors of {len(reached)} inputs: median {np.median(reached):.1e}, largest {np.max(reached):.1e}.")
+    if missed:
+        warnings.warn(
+            f"The tolerance {tolerance:g} is not met on {missed} of {len(reached)} inputs of '{problem.name}' (drawn, "
+            f"with noise, and twice as large): the largest estimated error is {np.max(reached):.2g}. Answers say which "
+            "are not to be trusted: operator.answer(a, points).estimate. A larger budget may help.",
+            stacklevel=2,
+        )
+    return operator
+
+
+def estimates(
+    operator: SpectralOperator | JudgedOperator, a: Float[Array, "batch m"], points: Points
+) -> Float[np.ndarray, " batch"]:
+    """The estimated relative errors of the answers at some points."""
+    return np.asarray(eqx.filter_jit(lambda operator, a: operator.answer(a, points).estimate)(operator, a))

@@ -1,0 +1,19 @@
+"""Spectral solutions of any problem on a box, from its residuals alone: what `robust` answers by, and what judges
+operators of any kind."""
+
+from stablepdenet.spectral.choose import choose, grid_of, trial_inputs
+from stablepdenet.spectral.march import Plan
+from stablepdenet.spectral.operator import Estimated, Points, SpectralOperator, spectral_operator
+from stablepdenet.spectral.setting import read_setting
+
+__all__ = [
+    "Estimated",
+    "Plan",
+    "Points",
+    "SpectralOperator",
+    "choose",
+    "grid_of",
+    "read_setting",
+    "spectral_operator",
+    "trial_inputs",
+]

@@ -1,0 +1,148 @@
+"""Functions of space and time that any solution on a box can be made of, and the points to ask for it at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+from numpy import ndarray
+from numpy.polynomial import Legendre, Polynomial
+from numpy.polynomial.legendre import leggauss
+
+from stablepdenet.operators import Derivative, axis_functions
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Orthonormal functions of one coordinate: waves on a period, Legendre polynomials elsewhere."""
+
+    interval: tuple[float, float]
+    periodic: bool
+    count: int
+
+    def values(self, x: Float[ndarray, " n"], order: int = 0) -> Float[ndarray, "n count"]:
+        """Their derivatives of an order at some points."""
+        low, high = self.interval
+        length = high - low
+        if not self.periodic:
+            z = (2.0 * x - low - high) / length
+            scale = np.sqrt(2.0 * np.arange(self.count) + 1.0)
+            basis = np.eye(self.count) * scale
+            found = [Legendre(row).deriv(order)(z) if order else Legendre(row)(z) for row in basis]
+            return np.stack(found, axis=1) * (2.0 / length) ** order
+        numbers = (np.arange(self.count) + 1) // 2
+        waves = 2.0 * np.pi * numbers / length
+        # The derivative of a wave is the wave a quarter of a period earlier.
+        quarter = np.where(np.arange(self.count) % 2 == 1, 0.0, -0.5 * np.pi) + 0.5 * np.pi * order
+        found = np.sqrt(2.0) * waves**order * np.cos(waves * (x[:, None] - 0.5 * (low + high)) + quarter)
+        found[:, 0] = 1.0 if order == 0 else 0.0
+        return found
+
+    def nodes(self, count: int, interval: tuple[float, float]) -> tuple[Float[ndarray, " n"], Float[ndarray, " n"]]:
+        """Points of an interval with weights whose sum is one: equal distances on the period, Gauss's elsewhere."""
+        low, high = interval
+        if self.periodic and interval == self.interval:
+            return low + (high - low) * np.arange(count) / count, np.full(count, 1.0 / count)
+        z, weights = leggauss(count)
+        return low + (high - low) * (z + 1.0) / 2.0, weights / 2.0
+
+
+@dataclass(frozen=True)
+class Space:
+    """Products of the functions of all coordinates but time."""
+
+    axes: tuple[Axis, ...]
+
+    @property
+    def size(self) -> int:
+        return int(np.prod([axis.count for axis in self.axes]))
+
+    def values(self, points: Float[ndarray, "n dim"], word: Derivative = ()) -> Float[ndarray, "n k"]:
+        """A derivative, given by the coordinates' numbers among those of space, at some points."""
+        product = np.ones((len(points), 1))
+        for column, axis in enumerate(self.axes):
+            factor = axis.values(points[:, column], word.count(column))
+            product = (product[:, :, None] * factor[:, None, :]).reshape(len(points), -1)
+        return product
+
+    def nodes(
+        self, intervals: Sequence[tuple[float, float]], counts: Sequence[int]
+    ) -> tuple[Float[ndarray, "n dim"], Float[ndarray, " n"]]:
+        """The tensor grid of a region; coordinates of one value have one point."""
+        axes, weights = [], np.ones(1)
+        for axis, interval, count in zip(self.axes, intervals, counts, strict=True):
+            if interval[0] == interval[1]:
+                own, share = np.array([interval[0]]), np.ones(1)
+            else:
+                own, share = axis.nodes(count, interval)
+            axes.append(own)
+            weights = np.outer(weights, share).ravel()
+        grid = np.meshgrid(*axes, indexing="ij")
+        return np.stack([each.ravel() for each in grid], axis=1) if axes else np.zeros((1, 0)), weights
+
+    def traced(self, points: Float[Array, "n dim"]) -> Float[Array, "n k"]:
+        """The values at points that are not known before a program runs."""
+        product = jnp.ones((len(points), 1), points.dtype)
+        for column, axis in enumerate(self.axes):
+            factor = axis_functions(points[:, column], axis.interval, axis.periodic, axis.count)
+            product = (product[:, :, None] * factor[:, None, :]).reshape(len(points), -1)
+        return product
+
+    def within(self, finer: Space) -> Int[ndarray, " k"]:
+        """The places of these functions among the finer ones."""
+        places = np.zeros(1, int)
+        for axis, other in zip(self.axes, finer.axes, strict=True):
+            places = (places[:, None] * other.count + np.arange(axis.count)[None, :]).ravel()
+        return places
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Functions of theta = (t - t0) / h on one time step: 1, theta, …, which the step's start fixes, then
+    theta^order P_i, which are free. Without a time (`free` = 0) there is the function 1 alone."""
+
+    order: int
+    free: int
+
+    @cached_property
+    def functions(self) -> tuple[Polynomial, ...]:
+        given = [Polynomial.basis(i) for i in range(self.order)]
+        window = Polynomial.basis(self.order)
+        legendre = [Legendre.basis(i, domain=[0, 1]).convert(kind=Polynomial) for i in range(self.free)]
+        return (*given, *(window * each for each in legendre))
+
+    @property
+    def size(self) -> int:
+        return self.order + self.free
+
+    def values(self, theta: Float[ndarray, " q"], order: int = 0) -> Float[ndarray, "q size"]:
+        """Their derivatives in theta."""
+        functions = [each.deriv(order) if order else each for each in self.functions]
+        return np.stack([np.broadcast_to(each(theta), theta.shape) for each in functions], axis=1)
+
+    def traced(self, theta: Float[Array, " n"]) -> Float[Array, "n size"]:
+        """The values at times that are not known before a program runs."""
+        return jnp.stack([jnp.polyval(jnp.asarray(each.coef[::-1], theta.dtype), theta) for each in self.functions], axis=1)
+
+    def restricted(self, begin: float, length: float) -> Float[ndarray, "size size"]:
+        """R with T(begin + length theta) = R T(theta): a step's functions on a part of it, in those of the part."""
+        theta = radau(self.size + 1)
+        return np.linalg.lstsq(self.values(theta), self.values(begin + length * theta), rcond=None)[0].T
+
+    @cached_property
+    def mass(self) -> Float[ndarray, "size size"]:
+        """The integrals of all products over a step of length one."""
+        z, weights = leggauss(self.size + 1)
+        values = self.values((z + 1.0) / 2.0)
+        return (values * weights[:, None] / 2.0).T @ values
+
+
+def radau(count: int) -> Float[ndarray, " count"]:
+    """The right Radau points of [0, 1], the last being 1: collocation there damps what decays fast."""
+    inner = Legendre.basis(count) - Legendre.basis(count - 1)
+    roots = np.sort(np.real(inner.roots()))
+    return (np.append(roots[:-1], 1.0) + 1.0) / 2.0

@@ -1,0 +1,312 @@
+"""The operator of a march: any input in, the solution anywhere out, with an estimate of its error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+from numpy import ndarray
+
+from stablepdenet.errors import ConfigError
+from stablepdenet.operators import AbstractOperator, Derivative, Evaluator, Fields, Query
+from stablepdenet.spectral.equations import Coefficients
+from stablepdenet.spectral.march import ITERATIONS, Answer, March, Plan, make_march
+from stablepdenet.spectral.wide import join, split
+
+Points = Float[Array, "n dim"] | Float[ndarray, "n dim"]
+
+# Inputs that are solved for at a time: each has a matrix of its own.
+TOGETHER = 16
+# Points that are evaluated at a time, where they are no grid.
+CHUNK = 256
+# Of an answer in float32.
+ROUNDING = 1e-6
+# A finer answer has an error of its own; where solutions are rough, half of that of the answer it judges.
+SAFETY = 1.5
+
+
+class Places(NamedTuple):
+    """Where points lie: the step of each time, the functions there, and which time and place each point is. Where
+    `grid` is false, times and places are those of the points one by one."""
+
+    step: Int[Array, " times"]
+    time: tuple[Float[Array, "times _"], ...]
+    space: Float[Array, "places k"]
+    which: tuple[Int[Array, " n"], Int[Array, " n"]] | None
+
+
+class Estimated(NamedTuple):
+    """Answers, the estimated difference of the true solutions from them at every point, and the estimated relative L2
+    error of each over these points."""
+
+    u: Float[Array, "batch n *components"]
+    errors: Float[Array, "batch n *components"]
+    estimate: Float[Array, " batch"]
+
+
+class Tabulated(eqx.Module):
+    """The solutions of a problem that is linear in its solution and inputs: of zero, and what each number of the input
+    adds to it."""
+
+    slopes: tuple[Float[Array, "m steps size k"] | Float[ndarray, "m steps size k"], ...]
+    rest: tuple[Float[Array, "steps size k"] | Float[ndarray, "steps size k"], ...]
+
+
+class SpectralOperator(AbstractOperator):
+    """G(a) = the solution of all residual blocks in smooth functions on the box, found anew for each input: by one
+    factorisation where the problem is linear, by Gauss-Newton iterations where it is not, one time step after another.
+
+    No network, no training, no labels. Everything is solved in float64 and answered in float32. Gradients with respect
+    to the input are those of the solution, not of the iterations.
+    """
+
+    numbers: March | Tabulated
+    plan: Plan = eqx.field(static=True)
+    # A finer one, which says how wrong the answers are.
+    judge: SpectralOperator | None = None
+
+    def __call__(
+        self, a: Float[Array, "batch m"], points: Points
+    ) -> Float[Array, "batch n *components"]:
+        return self.combine(self.tabulate(points), a)
+
+    def tabulate(self, points: Points) -> Places:
+        if points.shape[1] != self.plan.setting.problem.domain.dimension:
+            raise ConfigError(
+                f"Points have {points.shape[1]} columns: this operator needs "
+                f"{self.plan.setting.problem.domain.dimension}."
+            )
+        if isinstance(points, jax.core.Tracer):
+            return _traced_places(self.plan, points)
+        return _places(self.plan, np.asarray(points, np.float64), [()] * len(self.plan.clocks))
+
+    def combine(self, table: Places, a: Float[Array, "batch m"]) -> Float[Array, "batch n *components"]:
+        return self.evaluate(table, self.solutions(a).coefficients)
+
+    def evaluate(self, table: Places, coefficients: Coefficients) -> Float[Array, "batch n *components"]:
+        """The solutions from their coefficients."""
+        fields = [_field(table, each, number) for number, each in enumerate(coefficients)]
+        return fields[0] if len(fields) == 1 else jnp.stack(fields, axis=-1)
+
+    def solutions(self, a: Float[Array, "batch m"]) -> Answer:
+        """The coefficients of all inputs' solutions."""
+        if isinstance(self.numbers, March):
+            return _solutions(self.numbers, a)
+        found = tuple(
+            jnp.tensordot(a, slopes, 1) + rest
+            for slopes, rest in zip(self.numbers.slopes, self.numbers.rest, strict=True)
+        )
+        return Answer(found, jnp.ones(len(a), bool))
+
+    def answer(self, a: Float[Array, "batch m"], points: Points) -> Estimated:
+        """The solutions with estimates of their errors."""
+        if self.judge is None:
+            raise ConfigError("This operator has nothing to judge its answers by: make it with `robust`.")
+        found = self.solutions(a)
+        return self.judged_by(self.judge, a, points, found)
+
+    def judged_by(
+        self, judge: SpectralOperator, a: Float[Array, "batch m"], points: Points, found: Answer
+    ) -> Estimated:
+        """Answers, and by how much one Gauss-Newton iteration in the judge's finer functions moves them. The estimate
+        is infinite where the iterations did not arrive."""
+        guess = prolonged(self.plan, judge.plan, found.coefficients)
+        better = corrections(judge.numbers, a, guess) if isinstance(judge.numbers, March) else judge.solutions(a)
+        change = jax.tree.map(jnp.subtract, better.coefficients, guess)
+        u, errors = self.evaluate(self.tabulate(points), found.coefficients), judge.evaluate(judge.tabulate(points), change)
+        axes = tuple(range(1, u.ndim))
+        share = jnp.sqrt(jnp.sum(errors**2, axis=axes) / jnp.sum((u + errors) ** 2, axis=axes))
+        sound = settled(found) & settled(better._replace(arrived=found.arrived))
+        return Estimated(u, errors, jnp.where(sound, SAFETY * share + ROUNDING, jnp.inf))
+
+    def on(self, queries: Sequence[Query]) -> Evaluator:
+        if any(isinstance(query.points, jax.core.Tracer) for query in queries):
+            return super().on(queries)
+        tables = [
+            {word: _places(self.plan, np.asarray(q.points, np.float64), [word] * len(self.plan.clocks)) for word in q.words}
+            for q in queries
+        ]
+
+        def evaluate(a: Float[Array, "batch m"]) -> list[Fields]:
+            found = self.solutions(a).coefficients
+            return [
+                query.answer(
+                    {word: _field(places, found[query.component], query.component) for word, places in table.items()}
+                )
+                for query, table in zip(queries, tables, strict=True)
+            ]
+
+        return evaluate
+
+    def jacobian(
+        self, a: Float[Array, "batch m"], points: Points
+    ) -> Float[Array, "batch n *components m"]:
+        table = self.tabulate(points)
+        if isinstance(self.numbers, March):
+            slopes = _slopes(self.numbers, a)
+        else:
+            slopes = tuple(jnp.broadcast_to(c[:, None], (len(c), len(a), *c.shape[1:])) for c in self.numbers.slopes)
+        return jnp.moveaxis(jax.lax.map(lambda along: self.evaluate(table, along), slopes), 0, -1)
+
+
+def spectral_operator(plan: Plan) -> SpectralOperator:
+    """The operator of a plan. Where all is linear, it is solved once for each number of the input."""
+    march, size = split(make_march(plan)), plan.setting.problem.inputs.size
+    if not plan.setting.all_linear:
+        return SpectralOperator(march, plan)
+    found = _solutions(march, jnp.concatenate([jnp.zeros((1, size)), jnp.eye(size)])).coefficients
+    return SpectralOperator(Tabulated(tuple(c[1:] - c[:1] for c in found), tuple(c[0] for c in found)), plan)
+
+
+@eqx.filter_jit
+def _solutions(numbers: March, a: Float[Array, "batch m"]) -> Answer:
+    arrays, static = eqx.partition(numbers, eqx.is_array)
+
+    @jax.custom_vjp
+    def run(arrays: Any, a: Float[Array, "batch m"]) -> Answer:
+        with jax.enable_x64(True):
+            return _narrow(_each(join(eqx.combine(arrays, static)), jnp.asarray(a, jnp.float64)))
+
+    def forward(arrays: Any, a: Array) -> tuple[Answer, Any]:
+        found = run(arrays, a)
+        return found, (arrays, a, found.coefficients)
+
+    def backward(saved: Any, cotangent: Answer) -> tuple[None, Array]:
+        arrays, a, found = saved
+        with jax.enable_x64(True):
+            march = join(eqx.combine(arrays, static))
+            wide = jax.tree.map(lambda each: each.astype(jnp.float64), (found, cotangent.coefficients))
+
+            def one(row: tuple[Array, Coefficients, Coefficients]) -> Array:
+                a, guess, along = row
+                _, pull = jax.vjp(lambda a: march.answer(a, guess, 1).coefficients, a)
+                return pull(along)[0]
+
+            slopes = _mapped(one, (a.astype(jnp.float64), *wide), march)
+            return None, slopes.astype(a.dtype)
+
+    run.defvjp(forward, backward)
+    return run(arrays, a)
+
+
+@eqx.filter_jit
+def _slopes(numbers: March, a: Float[Array, "batch m"]) -> Coefficients:
+    """The derivatives of all coefficients in each number of the input: m first."""
+    with jax.enable_x64(True):
+        march = join(numbers)
+
+        def one(a: Array) -> Coefficients:
+            guess = march.answer(a).coefficients
+
+            def along(direction: Array) -> Coefficients:
+                return jax.jvp(lambda a: march.answer(a, guess, 1).coefficients, (a,), (direction,))[1]
+
+            return jax.lax.map(along, jnp.eye(len(a)))
+
+        found = jax.lax.map(one, jnp.asarray(a, jnp.float64))
+        return jax.tree.map(lambda each: jnp.moveaxis(each, 1, 0).astype(a.dtype), found)
+
+
+@eqx.filter_jit
+def corrections(finer: March, a: Float[Array, "batch m"], guess: Coefficients) -> Answer:
+    """One Gauss-Newton iteration for all inputs, from a guess in the finer functions."""
+    with jax.enable_x64(True):
+        march = join(finer)
+
+        def one(row: tuple[Array, Coefficients]) -> Answer:
+            return march.answer(row[0], row[1], 1)
+
+        wide = jax.tree.map(lambda each: each.astype(jnp.float64), (a, guess))
+        return _narrow(_mapped(one, wide, march))
+
+
+def _each(march: March, a: Float[Array, "batch m"]) -> Answer:
+    return _mapped(lambda row: march.answer(row, iterations=ITERATIONS), a, march)
+
+
+def _mapped(function: Any, rows: Any, march: March) -> Any:
+    """For all inputs at once where they share one factorisation, else for some at a time."""
+    count = len(jax.tree.leaves(rows)[0])
+    if march.step.linear or count <= TOGETHER:
+        return jax.vmap(function)(rows)
+    return jax.lax.map(function, rows, batch_size=TOGETHER)
+
+
+def _narrow(answer: Answer) -> Answer:
+    return jax.tree.map(lambda each: each.astype(jnp.float32) if each.dtype == jnp.float64 else each, answer)
+
+
+def _places(plan: Plan, points: Float[ndarray, "n dim"], words: Sequence[Derivative]) -> Places:
+    """Tables at known points, of one derivative for each component."""
+    time, columns, edges = plan.setting.time, plan.setting.columns, np.asarray(plan.edges)
+    times, of_time = np.unique(points[:, time] if time is not None else np.zeros(len(points)), return_inverse=True)
+    where, of_place = np.unique(points[:, columns], axis=0, return_inverse=True)
+    grid = len(times) * len(where) <= 4 * len(points)
+    if not grid:
+        times, where = (points[:, time] if time is not None else np.zeros(len(points))), points[:, columns]
+    step = np.clip(np.searchsorted(edges, times) - 1, 0, len(edges) - 2)
+    length = plan.lengths[step]
+    theta = (times - edges[step]) / length if time is not None else np.zeros(len(times))
+    tables = []
+    for clock, word in zip(plan.clocks, words, strict=True):
+        order = word.count(time) if time is not None else 0
+        tables.append(np.asarray(clock.values(theta, order) / length[:, None] ** order, np.float32))
+    inner = tuple(columns.index(letter) for letter in words[0] if letter != time)
+    space = np.asarray(plan.space.values(where, inner), np.float32)
+    which = (jnp.asarray(of_time.ravel()), jnp.asarray(of_place.ravel())) if grid else None
+    return Places(jnp.asarray(step), tuple(map(jnp.asarray, tables)), jnp.asarray(space), which)
+
+
+def _traced_places(plan: Plan, points: Float[Array, "n dim"]) -> Places:
+    time, edges = plan.setting.time, jnp.asarray(plan.edges, points.dtype)
+    times = points[:, time] if time is not None else jnp.zeros(len(points), points.dtype)
+    step = jnp.clip(jnp.searchsorted(edges, times) - 1, 0, len(plan.edges) - 2)
+    theta = (times - edges[step]) / jnp.asarray(plan.lengths, points.dtype)[step]
+    theta = theta if time is not None else jnp.zeros_like(times)
+    space = plan.space.traced(points[:, jnp.asarray(plan.setting.columns, int)])
+    return Places(step, tuple(clock.traced(theta) for clock in plan.clocks), space, None)
+
+
+def _field(places: Places, coefficients: Float[Array, "batch steps size k"], number: int) -> Float[Array, "batch n"]:
+    """One component at the points."""
+    time = places.time[number]
+    if places.which is not None:
+        now = jnp.einsum("btik,ti->btk", coefficients[:, places.step], time)
+        of_time, of_place = places.which
+        return (now @ places.space.T)[:, of_time, of_place]
+
+    def some(rows: tuple[Array, Array, Array]) -> Float[Array, " batch"]:
+        step, time, space = rows
+        return jnp.einsum("bik,i,k->b", coefficients[:, step], time, space)
+
+    return jax.lax.map(some, (places.step, time, places.space), batch_size=CHUNK).T
+
+
+def prolonged(coarse: Plan, finer: Plan, coefficients: Coefficients) -> Coefficients:
+    """The same solution in finer functions of space and time; steps of the finer plan must lie within the others'."""
+    places = coarse.space.within(finer.space)
+    old, new = np.asarray(coarse.edges), np.asarray(finer.edges)
+    step = np.clip(np.searchsorted(old, 0.5 * (new[:-1] + new[1:])) - 1, 0, len(old) - 2)
+    found = []
+    for each, clock in zip(coefficients, coarse.clocks, strict=True):
+        turns = np.stack(
+            [
+                clock.restricted((begin - old[s]) / coarse.lengths[s], length / coarse.lengths[s])
+                for begin, length, s in zip(new[:-1], finer.lengths, step, strict=True)
+            ]
+        )
+        same = jnp.einsum("bsik,sij->bsjk", each[:, step], jnp.asarray(turns, each.dtype))
+        wide = jnp.zeros((*same.shape[:3], finer.space.size), each.dtype)
+        found.append(wide.at[..., jnp.asarray(places)].set(same))
+    return tuple(found)
+
+
+def settled(answer: Answer) -> Bool[Array, " batch"]:
+    """Whether an answer's iterations arrived, and it is a number."""
+    finite = [jnp.all(jnp.isfinite(each), axis=(1, 2, 3)) for each in answer.coefficients]
+    return answer.arrived & jnp.all(jnp.stack(finite), axis=0)

@@ -1,0 +1,207 @@
+"""Spectral solutions: exact where solutions are smooth, of the order that theory gives, with true slopes and errors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pde_cases
+import pytest
+
+import stablepdenet as sp
+from stablepdenet import points
+from stablepdenet.errors import ConfigError
+from stablepdenet.spectral import Plan, read_setting, spectral_operator
+from stablepdenet.spectral.choose import first_plan, judge_of, with_estimate
+from stablepdenet.spectral.functions import Axis, Clock, radau
+from stablepdenet.spectral.regions import regions
+from stablepdenet.spectral.wide import join, split
+
+
+def small(problem, count=None, steps=4):
+    """A plan of a few functions."""
+    setting = read_setting(problem)
+    first = first_plan(setting)
+    count = count or {1: 13, 2: 9, 3: 5}[len(setting.columns)]
+    counts = (count,) * len(setting.columns)
+    low, high = (0.0, 1.0) if setting.time is None else problem.domain.intervals[setting.time]
+    edges = np.linspace(low, high, steps + 1) if setting.time is not None else np.array([0.0, 1.0])
+    return replace(first, counts=counts, rough_counts=counts, edges=tuple(edges.tolist()))
+
+
+def relative(u, exact):
+    return float(np.linalg.norm(np.asarray(u) - np.asarray(exact)) / np.linalg.norm(np.asarray(exact)))
+
+
+@pytest.mark.parametrize("name", sorted(pde_cases.CASES))
+def test_smooth_solutions_are_found(name):
+    case = pde_cases.CASES[name]()
+    where = points.hammersley(50, case.problem.domain.intervals)
+    plan = small(case.problem, steps=32 if "wave" in name else 2)
+    u = spectral_operator(plan)(jnp.asarray(case.a, jnp.float32), where)
+    assert relative(u, case.exact()(case.a, jnp.asarray(where))) < 2e-5
+
+
+@pytest.mark.parametrize(
+    ("interval", "periodic", "count"), [((0.0, 1.0), False, 9), ((-1.0, 2.0), False, 8), ((-1.0, 3.0), True, 7)]
+)
+def test_functions_are_orthonormal_and_their_slopes_true(interval, periodic, count):
+    axis = Axis(interval, periodic, count)
+    x, weights = axis.nodes(40, interval)
+    values = axis.values(x)
+    assert np.allclose((values * weights[:, None]).T @ values, np.eye(count), atol=1e-12)
+    h = 1e-5
+    for order in (1, 2):
+        slope = (axis.values(x + h, order - 1) - axis.values(x - h, order - 1)) / (2 * h)
+        assert np.allclose(axis.values(x, order), slope, rtol=1e-6, atol=1e-5)
+
+
+def test_a_step_on_a_part_of_itself():
+    clock, theta = Clock(1, 3), np.linspace(0, 1, 5)
+    turn = clock.restricted(0.5, 0.25)
+    assert np.allclose(clock.values(0.5 + 0.25 * theta), clock.values(theta) @ turn.T, atol=1e-12)
+
+
+def test_radau_points_integrate_to_their_order():
+    for count in (2, 3, 4):
+        theta = radau(count)
+        weights = np.linalg.solve(np.vander(theta, increasing=True).T, 1.0 / np.arange(1, count + 1))
+        assert theta[-1] == 1.0
+        assert np.isclose(weights @ theta ** (2 * count - 2), 1.0 / (2 * count - 1))
+
+
+def test_wide_numbers_keep_48_bits():
+    values = np.random.default_rng(0).normal(size=100) * 10.0 ** np.arange(-10, 10).repeat(5)
+    with jax.enable_x64(True):
+        back = np.asarray(jax.jit(join)(split(values)))
+    assert back.dtype == np.float64
+    assert np.max(np.abs(back - values) / np.abs(values)) < 2.0**-47
+
+
+def logistic():
+    """u_t = a u (1 - u), u(0) = 1/4: a function of x only by a."""
+    x = points.uniform(5)
+    return sp.Problem(
+        name="logistic",
+        domain=sp.Box(x=(0, 1), t=(0, 2)),
+        inputs=sp.Inputs(a=sp.SensorInput(sp.GaussianField(1.0), x)),
+        blocks=(
+            sp.Block("pde", points.hammersley(200, [(0, 1), (0, 2)]), lambda u, u_t, a: u_t - a * u * (1 - u)),
+            sp.Block("ic", points.initial(x), lambda u: u - 0.25),
+        ),
+    )
+
+
+def exact_logistic(a, t):
+    return 1.0 / (1.0 + 3.0 * np.exp(-a * t))
+
+
+def test_time_steps_converge_by_their_order():
+    """Three Radau points: order 5 where steps end."""
+    problem, a = logistic(), np.full((1, 5), 2.0)
+    where = np.array([[0.3, 2.0]])
+    errors = []
+    for steps in (2, 4, 8):
+        plan = small(problem, 3, steps)
+        u = spectral_operator(plan)(jnp.asarray(a), where)
+        errors.append(abs(float(u[0, 0]) - exact_logistic(2.0, 2.0)))
+    assert errors[1] < 1e-5
+    assert np.log2(errors[0] / errors[1]) > 4.0
+
+
+def test_slopes_are_those_of_the_solution():
+    operator = spectral_operator(small(logistic(), 5, 4))
+    rng = np.random.default_rng(0)
+    a = jnp.ones((1, 5))
+    where = points.grid(points.uniform(4), np.array([1.0, 2.0]))
+    weights = rng.normal(size=len(where))
+    slope = jax.grad(lambda a: jnp.sum(operator(a, where) * weights))(a)
+    # Along a constant the solution is known.
+    u = exact_logistic(1.0, where[:, 1])
+    assert np.isclose(jnp.sum(slope), np.sum(u * (1 - u) * where[:, 1] * weights), rtol=1e-4)
+    direction, h = rng.normal(size=(1, 5)).astype(np.float32), 1e-2
+    ahead, behind = (np.asarray(operator(a + sign * h * direction, where), np.float64) for sign in (1, -1))
+    assert np.isclose(np.sum(slope * direction), np.sum((ahead - behind) * weights) / (2 * h), rtol=2e-3)
+    jacobian = operator.jacobian(a, jnp.asarray(where))
+    assert np.allclose(np.einsum("bnm,n->bm", jacobian, weights), slope, atol=1e-4)
+
+
+def test_points_known_and_traced_give_the_same_answers():
+    case = pde_cases.pair()
+    operator = spectral_operator(small(case.problem, steps=2))
+    a, where = jnp.asarray(case.a, jnp.float32), np.asarray(points.hammersley(30, pde_cases.UNIT), np.float32)
+    known = operator(a, where)
+    assert np.allclose(known, jax.jit(lambda p: operator(a, p))(jnp.asarray(where)), atol=1e-5)
+    grid = points.grid(points.uniform(5), points.uniform(6))
+    assert np.allclose(operator(a, grid)[:, 7], operator(a, grid[7:8])[:, 0], atol=1e-6)
+
+
+def test_estimates_meet_the_error():
+    """Burgers with few functions: its reference says how wrong answers are, the estimate must agree."""
+    problem = sp.make_problem("burgers", {"viscosity": 0.02})
+    plan = replace(small(problem, 13, 4), rough_counts=(101,))
+    operator = with_estimate(plan)
+    a = problem.sample(10, key=jax.random.key(4))
+    found, reference = operator.answer(a, problem.grid), problem.reference(np.asarray(a, np.float64))
+    true = np.linalg.norm(found.u - reference, axis=1) / np.linalg.norm(reference, axis=1)
+    assert np.all(found.estimate / true > 0.5)
+    assert np.all(found.estimate / true < 3.0)
+    # The errors as functions too, not only their size.
+    assert np.linalg.norm(found.u + found.errors - reference) < 0.5 * np.linalg.norm(found.u - reference)
+
+
+def test_where_equations_hold_is_read_off_their_points():
+    box = [(-1.0, 1.0), (0.0, 2.0)]
+    grid = points.grid(points.uniform(9, box[0]), points.uniform(9, box[1]))
+    problem = sp.Problem(
+        name="regions",
+        domain=sp.Box(x=box[0], t=box[1]),
+        inputs=sp.Inputs(a=sp.SensorInput(sp.GaussianField(), points.uniform(9, box[0]))),
+        blocks=(
+            sp.Block("pde", grid, lambda u_t, u_xx: u_t - u_xx),
+            sp.Block("bc", points.boundary(box[0], points.uniform(9, box[1])), lambda u: u),
+            sp.Block("ic", points.initial(points.uniform(9, box[0])), lambda u, a: u - a),
+            sp.Block("sensor", np.array([[0.1, 1.0]]), lambda u: u - 1.0),
+        ),
+    )
+    found = {(each.block.name, each.intervals, each.own is None) for each in regions(problem)}
+    assert found == {
+        ("pde", (box[0], box[1]), True),
+        ("bc", ((-1.0, -1.0), box[1]), True),
+        ("bc", ((1.0, 1.0), box[1]), True),
+        ("ic", (box[0], (0.0, 0.0)), True),
+        ("sensor", (box[0], box[1]), False),
+    }
+    assert read_setting(problem).time == 1
+
+
+def test_periodic_sides_are_seen():
+    setting = read_setting(sp.make_problem("burgers"))
+    assert setting.periodic == (True, False)
+    assert {region.block.name for region in setting.regions} == {"pde", "ic"}
+    assert setting.linear >= {"ic"}
+    assert not setting.all_linear
+
+
+def test_a_residual_with_arrays_of_its_own_is_refused():
+    where = points.hammersley(20)
+    held = np.sin(where[:, 0])
+    problem = sp.Problem(
+        name="held",
+        domain=sp.Box(x=(0, 1)),
+        inputs=sp.Inputs(f=sp.SensorInput(sp.GaussianField(), points.uniform(5))),
+        blocks=(sp.Block("pde", where, lambda u_xx, f: -u_xx - f - held), sp.Block("bc", points.boundary(), lambda u: u)),
+    )
+    with pytest.raises(ConfigError, match="block 'pde' cannot be evaluated at other points"):
+        read_setting(problem)
+
+
+def test_the_judge_is_finer():
+    plan = first_plan(read_setting(sp.make_problem("burgers")))
+    judge = judge_of(plan)
+    assert isinstance(judge, Plan)
+    assert judge.counts > plan.counts
+    assert judge.rough_counts > plan.rough_counts
+    assert set(plan.edges) <= set(judge.edges)
