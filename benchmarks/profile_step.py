@@ -25,7 +25,7 @@ import jax.numpy as jnp
 
 from stablepdenet.problems import make_problem
 from stablepdenet.runs import configure
-from stablepdenet.training import Program
+from stablepdenet.training import Program, initial_state, make_program
 
 # XLA's name for the whole program.
 WHOLE = "ThunkExecutor::Execute (wait for completion)"
@@ -72,8 +72,9 @@ def profiled(function, folder):
 def measure(name, steps):
     """ms of a step by kind, and of the same step without a profiler."""
     problem = make_problem(name)
-    program = Program(problem, configure(problem, TIMED | {"method.name": "pi"}))
-    functions, state = program.functions, program.initial()
+    config = configure(problem, TIMED | {"method.name": "pi"})
+    program = make_program(problem, config)
+    functions, state = program.functions, initial_state(problem, config)
 
     def run(n=steps):
         return program._warm_up(state, functions, jnp.asarray(n))

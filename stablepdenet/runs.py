@@ -11,14 +11,15 @@ from typing import Any
 
 from stablepdenet.config import AttackConfig, Config, override
 from stablepdenet.errors import CheckpointError, ConfigError, Interrupted, shown
+from stablepdenet.files import storage, write_json
 from stablepdenet.methods import METHODS
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.problems import PROBLEMS, Problem, complete_options, make_problem
 from stablepdenet.recipes import explain, settings_of
 from stablepdenet.refining import warn_unsettled
-from stablepdenet.training import SOLVED, Program, Run, TrainState, deployed, train, train_in, train_suite
+from stablepdenet.training import SOLVED, Run, TrainState, deployed, state_shapes, train, train_in, train_suite
 from stablepdenet.training.loop import Report
-from stablepdenet.training.run import load_config, read_json, storage, write_json
+from stablepdenet.training.run import load_config, read_json
 from stablepdenet.training.suite import NewReport
 
 SINGLE, SUITE = "config.json", "suite.json"
@@ -197,8 +198,7 @@ def load_operator(folder: Path | str, problem: Problem | None = None) -> tuple[P
 def _load_state(folder: Path, problem: Problem) -> TrainState:
     """The newest state of a run."""
     run = Run.open(folder)
-    program = Program(problem, run.config)
-    state = program.initial() if run.config.operator.kind == SOLVED else run.latest(program.shapes())
+    state = run.latest(state_shapes(problem, run.config))
     if state is None:
         raise CheckpointError(
             f"'{folder}' has no checkpoint yet: continue it with `stablepdenet resume {quote(str(folder))}`."

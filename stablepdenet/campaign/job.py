@@ -18,13 +18,14 @@ from stablepdenet.config import SUITES, Config, override
 from stablepdenet.errors import AuditError, CheckpointError, ConfigError
 from stablepdenet.evaluation import Audit, audit
 from stablepdenet.evaluation.session import BASELINE
+from stablepdenet.files import storage
 from stablepdenet.methods import METHODS
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.problems import Problem
 from stablepdenet.results import Result, fields_of, save_result
 from stablepdenet.runs import resolve, start
 from stablepdenet.training import SOLVED, Report, deployed
-from stablepdenet.training.run import Row, storage
+from stablepdenet.training.run import Row
 from stablepdenet.zoo import load_model, write_model
 
 # Searches for the worst case take long: they are made on so many inputs at most.
