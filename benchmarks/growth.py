@@ -100,9 +100,9 @@ def compiled(sweep, size):
     functions, state = program.functions, initial_state(problem, config)
     if sweep == "iterations":
         refresh = Program._refresh.lower(program, state, functions).compile()
-        return refresh, lambda n: [jax.block_until_ready(refresh(state, functions)) for _ in range(n)]
+        return refresh.compiled, lambda n: [jax.block_until_ready(refresh(program, state, functions)) for _ in range(n)]
     steps = Program._warm_up.lower(program, state, functions, jnp.asarray(1)).compile()
-    return steps, lambda n: steps(state, functions, jnp.asarray(n))
+    return steps.compiled, lambda n: steps(program, state, functions, jnp.asarray(n))
 
 
 def measure(sweep, size, effort):

@@ -80,7 +80,7 @@ def measure(name, steps):
         return program._warm_up(state, functions, jnp.asarray(n))
 
     compiled = Program._warm_up.lower(program, state, functions, jnp.asarray(steps)).compile()
-    kinds = kinds_of_kernels(compiled.as_text())
+    kinds = kinds_of_kernels(compiled.compiled.as_text())
     seconds(run, 1)
     plain = min(seconds(run) for _ in range(5))
     with tempfile.TemporaryDirectory() as folder:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from shlex import quote
 
@@ -151,8 +151,15 @@ def train_in(
     report: Report = lambda row: None,
 ) -> TrainState:
     """Trains in a run folder: begins there, or continues what is there if it has the same configuration."""
-    folder = Path(folder)
     _require_cores(config)
+    with run_in(Path(folder), problem, config) as run:
+        return train(problem, config, run=run, start=start, report=report)
+
+
+@contextmanager
+def run_in(folder: Path, problem: Problem, config: Config) -> Iterator[Run]:
+    """The run in a folder, for one process at a time: a new one, or the one that is there if it has the same
+    configuration."""
     problem.require(str(config.problem.get("fingerprint", problem.fingerprint)), f"The configuration for '{folder}'")
     with alone(folder):
         if (folder / "config.json").exists():
@@ -160,4 +167,4 @@ def train_in(
             run.require(config)
         else:
             run = Run.create(folder, config)
-        return train(problem, config, run=run, start=start, report=report)
+        yield run
