@@ -103,8 +103,12 @@ class Program:
         return state._replace(cache=self._refresh(state, self.functions))
 
     def objective_at(self, step: int) -> AbstractObjective:
-        """What the next step minimises: every training warms up clean."""
-        return self.objective if step >= self.schedule.warmup else Clean()
+        """What the next step minimises: a training on attacks warms up clean."""
+        return self.objective if step >= self.schedule.warmup else self._unattacked
+
+    @property
+    def _unattacked(self) -> AbstractObjective:
+        return Clean() if isinstance(self.objective, AbstractAttacking) else self.objective
 
     def _defends(self, state: TrainState) -> bool:
         return isinstance(self.objective_at(int(state.step)), AbstractAttacking)
@@ -155,8 +159,8 @@ class Program:
 
     @eqx.filter_jit
     def _warm_up(self, state: TrainState, functions: Array, stop: Int[Array, ""]) -> tuple[TrainState, Terms]:
-        """Clean steps on batches of the training functions."""
-        return self._epochs(Clean(), state, Batch(functions, functions), stop)
+        """Steps without attacks on batches of the training functions."""
+        return self._epochs(self._unattacked, state, Batch(functions, functions), stop)
 
     @eqx.filter_jit
     def _defend(self, state: TrainState, stop: Int[Array, ""]) -> tuple[TrainState, Terms]:
