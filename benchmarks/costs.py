@@ -30,7 +30,7 @@ from stablepdenet.evaluation.inputs import TEST_SEED
 from stablepdenet.evaluation.metrics import relative_l2
 from stablepdenet.problems import LinearReference
 from stablepdenet.runs import configure
-from stablepdenet.training import SOLVED, Program
+from stablepdenet.training import SOLVED, initial_state, make_program
 
 PROBLEMS = ("heat", "poisson", "burgers", "helmholtz-3.5pi", "helmholtz-3pi+0.5", "helmholtz-3pi+0.1")
 COUNTS, CHECKED, TURNS = (1, 100), 100, 5
@@ -65,8 +65,9 @@ def making(problem):
 def modified_step(problem):
     """Seconds of a step with the gated networks, which see every pair of an input and a point."""
     own = {"operator.kind": "modified", "operator.embedding": "coordinates", "method.name": "pi"}
-    program = Program(problem, configure(problem, {**own, "training.points": "fine", "training.optimiser": "muon"}))
-    state, _ = program.advance(program.initial(), 1)
+    config = configure(problem, {**own, "training.points": "fine", "training.optimiser": "muon"})
+    program = make_program(problem, config)
+    state, _ = program.advance(initial_state(problem, config), 1)
     return seconds(lambda: program.advance(state, 2)[0].operator)
 
 

@@ -16,16 +16,18 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 
-from stablepdenet import make_problem, refine
+from stablepdenet import make_problem, refine, solve
 from stablepdenet.campaign.job import PACKAGES, Kept
 from stablepdenet.evaluation.inputs import clean_case
 from stablepdenet.evaluation.session import Session
+from stablepdenet.files import write_json
+from stablepdenet.methods import AbstractAttacking
 from stablepdenet.operators import MovingFrameOperator
 from stablepdenet.report import paper
 from stablepdenet.results import Result, load_result, path_of, save_result
 from stablepdenet.runs import configure
-from stablepdenet.training import SOLVED, Program, deployed, train_in
-from stablepdenet.training.run import load_config, write_json
+from stablepdenet.training import SOLVED, deployed, initial_state, make_program, train_in
+from stablepdenet.training.run import load_config
 from stablepdenet.zoo import read_model
 
 RECIPE, SEED = "defences", 0
@@ -50,8 +52,8 @@ REFINEMENTS = 3
 
 def stopwatch(problem, config):
     """A function that takes some steps of a defence and says what one takes, its share of the refreshes included."""
-    program = Program(problem, config)
-    refresh, defends = config.training.refresh, program.method.attacks
+    program = make_program(problem, config)
+    refresh, defends = config.training.refresh, isinstance(program.objective, AbstractAttacking)
 
     def run(state, stop):
         began = time.perf_counter()
@@ -60,7 +62,7 @@ def stopwatch(problem, config):
 
     # Where a refresh is due it comes with the step after it; the first of all, with the calibration, is not typical.
     start = config.training.warmup + refresh if defends else 0
-    due = program.initial()._replace(step=jnp.asarray(start))
+    due = initial_state(problem, config)._replace(step=jnp.asarray(start))
     more = min(TIMED, refresh - 1)
 
     def turn():
@@ -110,7 +112,7 @@ def robust(problem, seed, out):
     config = configure(problem, {"seed": seed}, recipe="robust")
     if config.operator.kind == SOLVED:
         began = time.perf_counter()
-        operator = Program(problem, config).initial().trained
+        operator = solve(problem)
         return config, operator, time.perf_counter() - began
     rows = path_of(out, "robust", problem.name, seed)
     if not rows.exists():

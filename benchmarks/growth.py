@@ -92,16 +92,17 @@ def compiled(sweep, size):
     import jax.numpy as jnp
 
     from stablepdenet.runs import configure
-    from stablepdenet.training import Program
+    from stablepdenet.training import Program, initial_state, make_program
 
     problem, changes = task(sweep, size)
-    program = Program(problem, configure(problem, TIMED | changes))
-    functions, state = program.functions, program.initial()
+    config = configure(problem, TIMED | changes)
+    program = make_program(problem, config)
+    functions, state = program.functions, initial_state(problem, config)
     if sweep == "iterations":
         refresh = Program._refresh.lower(program, state, functions).compile()
-        return refresh, lambda n: [jax.block_until_ready(refresh(state, functions)) for _ in range(n)]
+        return refresh.compiled, lambda n: [jax.block_until_ready(refresh(program, state, functions)) for _ in range(n)]
     steps = Program._warm_up.lower(program, state, functions, jnp.asarray(1)).compile()
-    return steps, lambda n: steps(state, functions, jnp.asarray(n))
+    return steps.compiled, lambda n: steps(program, state, functions, jnp.asarray(n))
 
 
 def measure(sweep, size, effort):

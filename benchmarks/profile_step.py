@@ -25,7 +25,7 @@ import jax.numpy as jnp
 
 from stablepdenet.problems import make_problem
 from stablepdenet.runs import configure
-from stablepdenet.training import Program
+from stablepdenet.training import Program, initial_state, make_program
 
 # XLA's name for the whole program.
 WHOLE = "ThunkExecutor::Execute (wait for completion)"
@@ -72,14 +72,15 @@ def profiled(function, folder):
 def measure(name, steps):
     """ms of a step by kind, and of the same step without a profiler."""
     problem = make_problem(name)
-    program = Program(problem, configure(problem, TIMED | {"method.name": "pi"}))
-    functions, state = program.functions, program.initial()
+    config = configure(problem, TIMED | {"method.name": "pi"})
+    program = make_program(problem, config)
+    functions, state = program.functions, initial_state(problem, config)
 
     def run(n=steps):
         return program._warm_up(state, functions, jnp.asarray(n))
 
     compiled = Program._warm_up.lower(program, state, functions, jnp.asarray(steps)).compile()
-    kinds = kinds_of_kernels(compiled.as_text())
+    kinds = kinds_of_kernels(compiled.compiled.as_text())
     seconds(run, 1)
     plain = min(seconds(run) for _ in range(5))
     with tempfile.TemporaryDirectory() as folder:

@@ -30,7 +30,7 @@ from stablepdenet.operators import EMBEDDINGS, AbstractBasisOperator, DeepONet
 from stablepdenet.operators.mlp import Dense
 from stablepdenet.physics import physics_loss, residual_map
 from stablepdenet.runs import configure
-from stablepdenet.training import Program
+from stablepdenet.training import initial_state, make_program
 from stablepdenet.training.state import streams
 
 PROBLEM, STEPS, EVERY, SEED = "helmholtz-3.5pi", 20_000, 500, 0
@@ -141,8 +141,9 @@ def train(name, steps):
     base, (of_problem, of_operator) = make_problem(PROBLEM), READINGS[name]
     problem = of_problem(base)
     settings = {"method.name": "pi", "training.steps": steps, "seed": SEED}
-    program = Program(problem, configure(problem, settings, recipe="plain"))
-    functions, held_out, state = program.functions, program.held_out, program.initial()
+    config = configure(problem, settings, recipe="plain")
+    program = make_program(problem, config)
+    functions, held_out, state = program.functions, program.held_out, initial_state(problem, config)
     operator = of_operator(state.operator)
     if name == DOUBLE:
         jax.config.update("jax_enable_x64", True)

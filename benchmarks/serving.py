@@ -36,7 +36,7 @@ from stablepdenet.evaluation.metrics import relative_l2
 from stablepdenet.problems import LinearReference, complete_options, make_problem
 from stablepdenet.runs import configure
 from stablepdenet.solvers import burgers, heat, poisson
-from stablepdenet.training import Program
+from stablepdenet.training import initial_state
 
 KEPT = "operator, trunk kept"
 COMMAND = "predict, whole command"
@@ -147,7 +147,7 @@ def cheapest(problem, a, reference, target, count):
 
 def contenders(problem, a, target, count):
     """All ways to solve for `count` inputs; classical ones are checked on the inputs `a`."""
-    operator, measurer, grid = Program(problem, configure(problem)).initial().operator, Measurer(problem), problem.grid
+    operator, measurer, grid = initial_state(problem, configure(problem)).operator, Measurer(problem), problem.grid
     call, kept = jax.jit(lambda a, x: operator(a, x)), jax.jit(lambda a, basis: operator.coefficients(a) @ basis)
     x, basis, reference = jnp.asarray(grid), jnp.asarray(operator.basis(grid).T), problem.reference(a)
     setting = cheapest(problem, a, reference, target, count)

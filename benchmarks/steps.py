@@ -22,7 +22,7 @@ from products import products_alone, step_products
 
 from stablepdenet.problems import make_problem
 from stablepdenet.runs import configure
-from stablepdenet.training import Program
+from stablepdenet.training import initial_state, make_program
 
 BARS = {"products": 1.6, "stable": 1.5, "refresh": 12.0}
 
@@ -30,8 +30,9 @@ BARS = {"products": 1.6, "stable": 1.5, "refresh": 12.0}
 def measure(name, rounds, budget):
     """Medians over rounds of the ratios, each taken within its round."""
     problem = make_problem(name)
-    program = Program(problem, configure(problem, TIMED | {"method.name": "stable"}))
-    functions, state = program.functions, program.initial()
+    config = configure(problem, TIMED | {"method.name": "stable"})
+    program = make_program(problem, config)
+    functions, state = program.functions, initial_state(problem, config)
     products = products_alone(step_products(problem, state.operator, functions[: problem.batch]))
     state = state._replace(cache=program._refresh(state, functions), lambda_sens=jnp.asarray(1e-3))
 

@@ -16,7 +16,7 @@ from tiny import tiny
 from stablepdenet.errors import DivergenceError
 from stablepdenet.problems import make_problem
 from stablepdenet.runs import configure
-from stablepdenet.training import Program, Run, checkpoint, train_in
+from stablepdenet.training import Run, checkpoint, initial_state, make_program, train_in
 
 PROBLEMS = ("heat", "poisson", "burgers", "helmholtz")
 METHODS = ("pi", "adv", "stable")
@@ -65,8 +65,8 @@ def inject(folder):
             problem, config = tiny(name, **own)
             if points == "fine" and not problem.fine:
                 continue
-            program = Program(problem, config)
-            starts = [program.initial()]
+            program = make_program(problem, config)
+            starts = [initial_state(problem, config)]
             if method != "pi":
                 warm, _ = program.advance(starts[0], WARM)
                 starts.append(program.advance(warm, WARM + 10)[0])
@@ -88,8 +88,8 @@ def cost(folder):
 def _share(name, folder, steps=100):
     problem = make_problem(name)
     config = configure(problem, {"method.name": "pi"})
-    program, run = Program(problem, config), Run.create(folder / name, config)
-    state, terms = jax.block_until_ready(program.advance(program.initial(), 10))
+    program, run = make_program(problem, config), Run.create(folder / name, config)
+    state, terms = jax.block_until_ready(program.advance(initial_state(problem, config), 10))
     row = {"step": 10}
     step = _median(lambda: jax.block_until_ready(program.advance(state, 10 + steps)), 5) / steps
     check = _median(lambda: program.sound(state, terms, math.inf), 51)

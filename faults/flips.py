@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from tiny import tiny
 
-from stablepdenet.training import Program, Run, checkpoint, train_in
+from stablepdenet.training import Run, checkpoint, initial_state, train_in
 
 
 def run(folder, every=1):
@@ -15,7 +15,7 @@ def run(folder, every=1):
     folder = Path(folder) / "flips"
     problem, config = tiny(**{"operator.width": 2, "training.steps": 60, "training.warmup": 60, "method.name": "pi"})
     train_in(folder, problem, config)
-    opened, template = Run.open(folder), Program(problem, config).initial()
+    opened, template = Run.open(folder), initial_state(problem, config)
     before, newest = checkpoint.existing(opened.checkpoints)
     good = checkpoint.load(before, template, opened.stored)
     counts = {"bytes_flipped": 0, "noticed": 0, "recovered": 0}

@@ -20,7 +20,7 @@ from tiny import tiny
 from stablepdenet import runs
 from stablepdenet.config import Config, override, parse_settings, read_toml
 from stablepdenet.reading import read_inputs
-from stablepdenet.training import Program, Run, checkpoint, train_in
+from stablepdenet.training import Run, checkpoint, state_shapes, train_in
 
 GROWTH, SIZE = 4 << 30, 4
 
@@ -83,7 +83,7 @@ def checkpoints(folder, count):
     counter, mark = Counter(), folder / "executed"
     problem, config = tiny(**{"operator.width": 2, "training.steps": 10, "training.warmup": 10, "method.name": "pi"})
     train_in(folder / "run", problem, config)
-    run, template = Run.open(folder / "run"), Program(problem, config).shapes()
+    run, template = Run.open(folder / "run"), state_shapes(problem, config)
     newest = checkpoint.existing(run.checkpoints)[-1]
     whole = {path.name: path.read_bytes() for path in newest.iterdir()}
     names = (checkpoint.STATE, checkpoint.MANIFEST)

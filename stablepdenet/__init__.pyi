@@ -12,6 +12,17 @@ from .evaluation import local_lipschitz as local_lipschitz
 from .evaluation import relative_l2 as relative_l2
 from .evaluation import replay_audit as replay_audit
 from .evaluation import save_audit as save_audit
+from .methods import AbstractObjective as AbstractObjective
+from .methods import Adversarial as Adversarial
+from .methods import Clean as Clean
+from .methods import Increment as Increment
+from .methods import Jacobian as Jacobian
+from .methods import Noise as Noise
+from .methods import OneStep as OneStep
+from .methods import Spectral as Spectral
+from .methods import Stable as Stable
+from .methods import Tangent as Tangent
+from .methods import Trades as Trades
 from .operators import AbstractOperator as AbstractOperator
 from .operators import Ansatz as Ansatz
 from .operators import DeepONet as DeepONet
@@ -29,6 +40,8 @@ from .refining import refine as refine
 from .runs import configure as configure
 from .runs import load_operator as load_operator
 from .runs import robust as robust
+from .saving import load as load
+from .saving import save as save
 from .solving import solve as solve
 from .spaces import GaussianField as GaussianField
 from .spaces import Inputs as Inputs
@@ -42,6 +55,7 @@ from .spaces import Scalar as Scalar
 from .spaces import SensorInput as SensorInput
 from .spaces import SineSeries as SineSeries
 from .spaces import Thresholded as Thresholded
+from .training import fit as fit
 from .training import train as train
 from .training import train_in as train_in
 from .training import train_suite as train_suite

@@ -36,7 +36,7 @@ class OperatorConfig:
 
     The kind `solved` has no networks: it is the solution of a linear problem by least squares. With `constraints` hard,
     solutions have the form of the problem's ansatz. `refinements` counts the Gauss-Newton steps of every answer; inputs
-    that have not arrived by then take more.
+    that have not arrived by then take more. With `tanh_trunk` the trunk's last layer has a tanh too, as in DeepXDE.
     """
 
     kind: str = _choice("deeponet", "deeponet", "modified", "solved")
@@ -45,6 +45,7 @@ class OperatorConfig:
     embedding: str = _choice("coordinates", "coordinates", "periodic", "waves")
     constraints: str = _choice("soft", "soft", "hard")
     refinements: int = _number(0, low=0, high=100)
+    tanh_trunk: bool = False
 
 
 @dataclass(frozen=True)
@@ -190,6 +191,8 @@ def override(config: Config, changes: Mapping[str, Any]) -> Config:
         raise ConfigError("attack.steps = 0 with attack.random_start = false is no attack: raise attack.steps.")
     if result.operator.kind == "modified" and result.operator.embedding != "coordinates":
         raise ConfigError("operator.kind = modified sees the coordinates: add --set operator.embedding=coordinates.")
+    if result.operator.kind == "modified" and result.operator.tanh_trunk:
+        raise ConfigError("operator.kind = modified has a last layer of its own: operator.tanh_trunk is for deeponet.")
     if result.operator.kind == "modified" and (result.operator.constraints == "hard" or result.operator.refinements):
         raise ConfigError(
             "operator.kind = modified has no basis, which operator.constraints = hard and operator.refinements need: "

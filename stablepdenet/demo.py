@@ -6,12 +6,12 @@ from pathlib import Path
 
 from stablepdenet.evaluation import Row, audit
 from stablepdenet.evaluation.session import Session
+from stablepdenet.files import storage, write_json
 from stablepdenet.methods import METHODS
 from stablepdenet.problems import make_problem
 from stablepdenet.report.figures import looks_of, save_figure
 from stablepdenet.report.gallery import field_pictures
 from stablepdenet.results import fields_of
-from stablepdenet.training.run import storage, write_json
 from stablepdenet.zoo import ROBUST, load_model
 
 # Each operator's own worst case takes 500 steps for an input: the first few of the test set.

@@ -23,10 +23,9 @@ from safetensors.numpy import load, save
 from stablepdenet.errors import CheckpointError
 from stablepdenet.evaluation import Audit, Measurer, Row
 from stablepdenet.evaluation.measure import reference_of
+from stablepdenet.files import storage, write_json, write_synced
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.problems import Problem
-from stablepdenet.training.checkpoint import write_synced
-from stablepdenet.training.run import storage, write_json
 
 FORMAT = "stablepdenet-result-1"
 # Of a row; what else it says is the same in the whole file.

@@ -11,17 +11,22 @@ from typing import Any
 
 from stablepdenet.config import AttackConfig, Config, override
 from stablepdenet.errors import CheckpointError, ConfigError, Interrupted, shown
+from stablepdenet.files import storage, write_json
 from stablepdenet.methods import METHODS
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.problems import PROBLEMS, Problem, complete_options, make_problem
 from stablepdenet.recipes import explain, settings_of
 from stablepdenet.refining import warn_unsettled
-from stablepdenet.training import SOLVED, Program, Run, TrainState, deployed, train, train_in, train_suite
-from stablepdenet.training.loop import Report
-from stablepdenet.training.run import load_config, read_json, storage, write_json
+from stablepdenet.saving import load, save
+from stablepdenet.solving import solve
+from stablepdenet.training import SOLVED, Run, TrainState, deployed, state_shapes, train, train_in, train_suite
+from stablepdenet.training.loop import Report, run_in
+from stablepdenet.training.run import load_config, read_json
 from stablepdenet.training.suite import NewReport
 
 SINGLE, SUITE = "config.json", "suite.json"
+# What a solved problem keeps in its folder.
+OPERATOR = "operator.safetensors"
 # Not an option: what tells two problems of one name apart.
 FINGERPRINT = "fingerprint"
 
@@ -61,10 +66,23 @@ def robust(
     """
     config = configure(problem, changes, recipe="robust")
     say(explain(config))
+    if config.operator.kind == SOLVED:
+        return solve_in(Path(folder), problem, config) if folder else solve(problem)
     state = train_in(folder, problem, config, report=report) if folder else train(problem, config, report=report)
     operator = deployed(state.trained, problem, config)
     warn_unsettled(operator, problem)
     return operator
+
+
+def solve_in(folder: Path, problem: Problem, config: Config) -> AbstractOperator:
+    """The solution of a linear problem, kept in a run folder: what is there is not solved again."""
+    with run_in(folder, problem, config) as run:
+        path = run.folder / OPERATOR
+        if path.exists():
+            return load(path, problem)
+        operator = solve(problem)
+        save(operator, path, problem)
+        return operator
 
 
 def resolve(name: str, changes: Mapping[str, Any], *, recipe: str = "paper") -> tuple[Problem, Config]:
@@ -104,9 +122,7 @@ def start(
     problem: Problem, config: Config, folder: Path, *, together: bool, new_report: NewReport
 ) -> dict[str, TrainState]:
     """Trains the configured method, or all three `together`, in `folder`; continues what is unfinished there."""
-    if (folder / (SINGLE if together else SUITE)).exists():
-        there = "a single run" if together else "the three methods"
-        raise ConfigError(f"'{folder}' holds {there}, which is not what is asked for: choose another --out.")
+    _require_own(folder, together)
     if together and config.operator.kind == SOLVED:
         raise ConfigError("operator.kind = solved has nothing to train by three methods: take --recipe robust instead.")
     if not together:
@@ -123,12 +139,29 @@ def start(
         raise Interrupted(stop.signal_number, folder) from None
 
 
-def resume(folder: Path, *, new_report: NewReport) -> tuple[Problem, Config, dict[str, TrainState]]:
-    """Continues the run, or the three runs, in `folder` to their end."""
+def _require_own(folder: Path, together: bool) -> None:
+    if (folder / (SINGLE if together else SUITE)).exists():
+        there = "a single run" if together else "the three methods"
+        raise ConfigError(f"'{folder}' holds {there}, which is not what is asked for: choose another --out.")
+
+
+def finish(
+    problem: Problem, config: Config, folder: Path, *, together: bool, new_report: NewReport
+) -> dict[str, AbstractOperator]:
+    """The operators that `folder` is for, as they answer: solved, or trained to the end."""
+    if config.operator.kind == SOLVED and not together:
+        _require_own(folder, together)
+        return {config.called: solve_in(folder, problem, config)}
+    states = start(problem, config, folder, together=together, new_report=new_report)
+    return {name: deployed(state.trained, problem, config) for name, state in states.items()}
+
+
+def resume(folder: Path, *, new_report: NewReport) -> tuple[Problem, Config, dict[str, AbstractOperator]]:
+    """Continues the run, or the three runs, in `folder` to their end; the operators as they answer."""
     together = (folder / SUITE).exists()
     config = load_config(read_json(folder / SUITE), folder) if together else Run.open(folder).config
     problem = problem_of(config)
-    return problem, config, start(problem, config, folder, together=together, new_report=new_report)
+    return problem, config, finish(problem, config, folder, together=together, new_report=new_report)
 
 
 def holds_run(folder: Path) -> bool:
@@ -153,12 +186,12 @@ def load_operators(folders: Sequence[Path]) -> tuple[Problem, Config, dict[str, 
     problem = problem_of(first)
     operators = {}
     for folder, config in configs.items():
-        state = _load_state(folder, problem)
-        if int(state.step) < config.training.steps:
+        operator, step = _load(folder, problem)
+        if step < config.training.steps:
             raise CheckpointError(
                 f"'{folder}' is not trained to its end: `stablepdenet resume {quote(str(folder))}` finishes it."
             )
-        operators[config.called] = deployed(state.trained, problem, config)
+        operators[config.called] = operator
     return dataclasses.replace(problem, name=label(first)), first, operators
 
 
@@ -184,23 +217,24 @@ def load_operator(folder: Path | str, problem: Problem | None = None) -> tuple[P
         )
     config = Run.open(folder).config
     problem = _same(problem, config) if problem else problem_of(config)
-    state = _load_state(folder, problem)
-    if int(state.step) < config.training.steps:
+    operator, step = _load(folder, problem)
+    if step < config.training.steps:
         warnings.warn(
-            f"'{folder}' is trained to step {int(state.step)} of {config.training.steps}: its operator is the best so "
-            "far.",
+            f"'{folder}' is trained to step {step} of {config.training.steps}: its operator is the best so far.",
             stacklevel=2,
         )
-    return problem, deployed(state.trained, problem, config)
+    return problem, operator
 
 
-def _load_state(folder: Path, problem: Problem) -> TrainState:
-    """The newest state of a run."""
+def _load(folder: Path, problem: Problem) -> tuple[AbstractOperator, int]:
+    """The newest operator of a run, as it answers, and the step that it is from; what is solved needs none."""
     run = Run.open(folder)
-    program = Program(problem, run.config)
-    state = program.initial() if run.config.operator.kind == SOLVED else run.latest(program.shapes())
+    config = run.config
+    if config.operator.kind == SOLVED:
+        return load(folder / OPERATOR, problem), config.training.steps
+    state = run.latest(state_shapes(problem, config))
     if state is None:
         raise CheckpointError(
             f"'{folder}' has no checkpoint yet: continue it with `stablepdenet resume {quote(str(folder))}`."
         )
-    return state
+    return deployed(state.trained, problem, config), int(state.step)

@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import jax
-import safetensors
 import safetensors.numpy
 
 from stablepdenet.config import Config
 from stablepdenet.errors import CheckpointError, ConfigError
+from stablepdenet.files import from_arrays, read_arrays, storage, to_arrays, write_synced
 from stablepdenet.methods import METHODS
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.problems import make_problem
 from stablepdenet.runs import problem_of
 from stablepdenet.solving import is_linear, solve
-from stablepdenet.training import checkpoint, deployed, make_operator
-from stablepdenet.training.run import load_config, storage
+from stablepdenet.training import deployed, make_operator
+from stablepdenet.training.run import load_config
 
 FORMAT, ROBUST = "stablepdenet-model-1", "robust"
 
@@ -52,20 +51,18 @@ def write_model(operator: AbstractOperator, config: Config, path: Path) -> None:
     header = {"format": FORMAT, "config": json.dumps(config.as_dict())}
     with storage(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
-        checkpoint.write_synced(path, safetensors.numpy.save(checkpoint.to_arrays(operator), metadata=header))
+        write_synced(path, safetensors.numpy.save(to_arrays(operator), metadata=header))
 
 
 def read_model(data: bytes, name: str) -> tuple[Config, AbstractOperator]:
     """The configuration and the operator from a file's content; `name` is for messages."""
     try:
-        arrays = safetensors.numpy.load(data)
-        # The package's own reader of headers wants a file, and these may be inside of an archive.
-        header: Any = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+        arrays, header = read_arrays(data)
         if header["format"] != FORMAT:
             raise ValueError
         stored = json.loads(header["config"])
-    except (safetensors.SafetensorError, KeyError, TypeError, ValueError, RecursionError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         raise CheckpointError(f"'{name}' is not a model of this version.") from None
     config = load_config(stored, Path(name))
     template = make_operator(problem_of(config), config, key=jax.random.key(0))
-    return config, checkpoint.from_arrays(arrays, template, f"The model '{name}'")
+    return config, from_arrays(arrays, template, f"The model '{name}'")

@@ -78,6 +78,7 @@ def test_settings_are_read_as_toml_values_or_text():
         ("operator.depth=1", "operator.depth"),
         ("operator.width=[1]", "operator.width"),
         ("training.warmup=50000", "training.warmup = 50000"),
+        ("operator.tanh_trunk=1", "operator.tanh_trunk"),
         ("seed=-1", "seed = -1"),
         ("training.steps", "section.key=value"),
         ("=5", "section.key=value"),

@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 from training_cases import setup
 
-from stablepdenet import train
+from stablepdenet import PGDLinf, train
 from stablepdenet.errors import ConfigError
 from stablepdenet.methods import OTHERS, Batch, Clean, Increment, Jacobian, OneStep, Spectral, Stable, Tangent, Trades
 from stablepdenet.methods.spectral import spectral_norm
 from stablepdenet.operators import DeepONet, FunctionOperator
 from stablepdenet.physics import physics_loss, residual_map
 from stablepdenet.problems import make_problem
-from stablepdenet.training import Program
+from stablepdenet.training import initial_state, make_program
 
 ZERO = jnp.zeros(())
+ATTACK = PGDLinf(eps=0.05)
 
 
 @pytest.fixture
@@ -33,9 +34,9 @@ def follower(gain):
     return FunctionOperator(lambda a, p: gain * a[:, :1] * jnp.ones(len(p)))
 
 
-@pytest.mark.parametrize("method", [Increment(tau=0.0), Jacobian(tau=0.0)], ids=["increment", "jacobian"])
-def test_gains_of_the_prediction(case, method):
-    problem, _, batch = case
+@pytest.mark.parametrize("kind", [Increment, Jacobian])
+def test_gains_of_the_prediction(case, kind):
+    (problem, _, batch), method = case, kind(ATTACK, tau=0.0)
     moved = Batch(batch.clean, batch.clean + 0.05)
     assert np.isclose(method.terms(follower(3.0), problem, moved, ZERO).sensitivity, 9.0, rtol=1e-4)
 
@@ -43,21 +44,21 @@ def test_gains_of_the_prediction(case, method):
 def test_trades_matches_outputs_and_trains_on_clean_inputs(case):
     problem, operator, batch = case
     moved = Batch(batch.clean, batch.clean + 0.05)
-    assert np.isclose(Trades().terms(follower(3.0), problem, moved, ZERO).sensitivity, 9.0 * 0.05**2, rtol=1e-4)
+    assert np.isclose(Trades(ATTACK).terms(follower(3.0), problem, moved, ZERO).sensitivity, 9.0 * 0.05**2, rtol=1e-4)
     clean = Clean().terms(operator, problem, batch, ZERO)
-    for method in (Trades(), Jacobian(), Spectral()):
+    for method in (Trades(ATTACK), Jacobian(ATTACK), Spectral(ATTACK)):
         assert np.isclose(method.terms(operator, problem, batch, ZERO).loss, clean.loss, rtol=1e-6)
 
 
 def test_the_attack_of_trades_moves_outputs_and_that_of_others_the_residual(case):
     problem, operator, batch = case
-    target = Trades().target(operator, problem, batch.clean)
+    target = Trades(ATTACK).target(operator, problem, batch.clean)
     assert np.allclose(target(batch.clean), 0.0)
     points = jnp.concatenate([jnp.asarray(block.points, jnp.float32) for block in problem.blocks])
     change = operator(batch.attacked, points) - operator(batch.clean, points)
     assert np.allclose(target(batch.attacked), jnp.mean(change**2, axis=1), rtol=1e-4)
     loss = physics_loss(residual_map(operator, problem)(batch.attacked), problem)
-    assert np.allclose(Stable().target(operator, problem, batch.clean)(batch.attacked), loss, rtol=1e-5)
+    assert np.allclose(Stable(ATTACK).target(operator, problem, batch.clean)(batch.attacked), loss, rtol=1e-5)
 
 
 def test_the_tangent_is_the_limit_of_the_quotient(case):
@@ -66,9 +67,9 @@ def test_the_tangent_is_the_limit_of_the_quotient(case):
         operator = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), operator)
         attacked, delta = (leaf.astype(jnp.float64) for leaf in (batch.attacked, batch.attacked - batch.clean))
         near = Batch(attacked - 1e-5 * delta, attacked)
-        difference = Stable(tau=0.0).terms(operator, problem, near, ZERO).sensitivity
-        derivative = Tangent(tau=0.0).terms(operator, problem, near, ZERO).sensitivity
-        far = Tangent(tau=0.0).terms(operator, problem, Batch(attacked - delta, attacked), ZERO)
+        difference = Stable(ATTACK, tau=0.0).terms(operator, problem, near, ZERO).sensitivity
+        derivative = Tangent(ATTACK, tau=0.0).terms(operator, problem, near, ZERO).sensitivity
+        far = Tangent(ATTACK, tau=0.0).terms(operator, problem, Batch(attacked - delta, attacked), ZERO)
         assert np.isclose(difference, derivative, rtol=1e-4)
         # A direction has no length.
         assert np.isclose(far.sensitivity, derivative, rtol=1e-9)
@@ -84,20 +85,20 @@ def test_spectral_norms_and_their_derivative():
 
 def test_spectral_counts_the_branch_alone(case):
     problem, operator, batch = case
-    found = Spectral().terms(operator, problem, batch, ZERO).sensitivity
+    found = Spectral(ATTACK).terms(operator, problem, batch, ZERO).sensitivity
     exact = sum(np.linalg.norm(layer.weight, 2) ** 2 for layer in operator.branch.layers)
     # Ten iterations come close from below.
     assert 0.9 * exact < float(found) <= exact * (1 + 1e-5)
     with pytest.raises(ConfigError, match="branch"):
-        Spectral().terms(follower(1.0), problem, batch, ZERO)
+        Spectral(ATTACK).terms(follower(1.0), problem, batch, ZERO)
 
 
 def test_random_perturbations_are_not_searched_for():
     problem, config = setup(method__name="noise", training__warmup=0)
-    program = Program(problem, config)
-    state, _ = program.advance(program.initial(), 10)
+    program = make_program(problem, config)
+    state, _ = program.advance(initial_state(problem, config), 10)
     delta = state.cache.attacked - state.cache.clean
-    assert program.attack.steps == 3
+    assert program.objective.attack.steps == 3
     # Uniform in the ball; a search would push nearly all to its surface.
     assert np.max(np.abs(delta)) <= 0.05 * (1 + 1e-5)
     assert np.mean(np.abs(delta) < 0.045) > 0.8
@@ -105,9 +106,9 @@ def test_random_perturbations_are_not_searched_for():
 
 def test_one_step_goes_to_the_surface_at_once(case):
     problem, operator, batch = case
-    attack = OneStep().perturb(problem.attack)
-    target = OneStep().target(operator, problem, batch.clean)
-    delta = attack(target, batch.clean, key=jax.random.key(0)).inputs - batch.clean
+    objective = OneStep(problem.attack)
+    target = objective.target(operator, problem, batch.clean)
+    delta = objective.search()(target, batch.clean, key=jax.random.key(0)).inputs - batch.clean
     slope = jax.grad(lambda a: jnp.sum(target(a)))(batch.clean)
     assert np.allclose(delta, 0.05 * jnp.sign(slope), atol=1e-6)
 

@@ -50,11 +50,16 @@ def test_own_nonlinear_has_a_correct_reference_and_is_robust(capsys):
     assert max(found.values()) < 0.1
 
 
-def test_the_readmes_own_problems_run_as_they_stand(tmp_path):
+def test_the_readmes_own_problems_and_network_run_as_they_stand(tmp_path):
     text = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-    blocks = [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "sp.Problem(" in block]
-    assert len(blocks) == 2
+    blocks = [
+        block
+        for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+        if re.search(r"sp\.(Problem|fit)\(", block)
+    ]
+    assert len(blocks) == 3
     for block in blocks:
-        (tmp_path / "block.py").write_text(block)
+        # But for the number of steps.
+        (tmp_path / "block.py").write_text(block.replace("20_000", "20"))
         done = subprocess.run([sys.executable, "block.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr

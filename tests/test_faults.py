@@ -20,7 +20,7 @@ from training_cases import same, setup, silent
 
 from stablepdenet.errors import CheckpointError, ConfigError, DivergenceError, StorageError
 from stablepdenet.runs import load_operators
-from stablepdenet.training import Program, Run, checkpoint, loop, train, train_in
+from stablepdenet.training import Run, checkpoint, initial_state, loop, make_program, state_shapes, train, train_in
 from stablepdenet.training.failure import culprit, replay
 from stablepdenet.training.run import alone
 
@@ -43,7 +43,7 @@ def copy(finished, tmp_path):
 
 def test_every_flipped_byte_is_noticed_and_the_checkpoint_before_is_used(finished, copy):
     problem, config = setup(method__name="pi", **SHORT)
-    template = Program(problem, config).initial()
+    template = initial_state(problem, config)
     before, newest = checkpoint.existing(copy.checkpoints)
     for name in ("state.safetensors", "manifest.json", "SHA256SUMS"):
         data = (newest / name).read_bytes()
@@ -116,7 +116,7 @@ def test_a_checkpoint_of_another_version_is_not_called_damaged(copy):
         (folder / "SHA256SUMS").unlink()
     problem, config = setup(method__name="pi", **SHORT)
     with pytest.raises(CheckpointError, match="not a checkpoint of this version") as caught:
-        copy.latest(Program(problem, config).initial())
+        copy.latest(initial_state(problem, config))
     assert "elete" not in str(caught.value)
 
 
@@ -138,7 +138,7 @@ def test_a_full_disk_ends_in_a_sentence_and_damages_nothing(finished, copy, monk
     """At any write of a save."""
     problem, config = setup(method__name="pi", **SHORT)
     shutil.rmtree(checkpoint.existing(copy.checkpoints)[-1])
-    write, template = checkpoint.write_synced, Program(problem, config).initial()
+    write, template = checkpoint.write_synced, initial_state(problem, config)
     for allowed in range(3):
         written = []
 
@@ -207,8 +207,8 @@ def test_two_processes_do_not_share_a_run_and_a_dead_one_holds_nothing(tmp_path)
 
 def attacked(problem, config):
     """A state some steps after the warm-up."""
-    program = Program(problem, config)
-    warm, _ = program.advance(program.initial(), config.training.warmup)
+    program = make_program(problem, config)
+    warm, _ = program.advance(initial_state(problem, config), config.training.warmup)
     return program.advance(warm, config.training.warmup + 5)[0]
 
 
@@ -218,7 +218,7 @@ def test_a_block_that_is_not_finite_is_named(tmp_path, monkeypatch, name, method
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "faults"))
     finite = importlib.import_module("finite")
     problem, config = setup(method__name=method)
-    start = Program(problem, config).initial() if method == "pi" else attacked(problem, config)
+    start = initial_state(problem, config) if method == "pi" else attacked(problem, config)
     bad = finite.poisoned(problem, name)
     told = rf"before step {int(start.step) + 1}: loss_{name} is not finite.*replay"
     with pytest.raises(DivergenceError, match=told):
@@ -229,8 +229,8 @@ def test_a_block_that_is_not_finite_is_named(tmp_path, monkeypatch, name, method
 
 def test_a_broken_optimiser_is_found_at_its_step(tmp_path):
     problem, config = setup(method__name="stable")
-    program = Program(problem, config)
-    state, _ = program.advance(program.initial(), 20)
+    program = make_program(problem, config)
+    state, _ = program.advance(initial_state(problem, config), 20)
     broken = jax.tree.map(
         lambda leaf: leaf.at[...].set(jnp.nan) if leaf.dtype == jnp.float32 else leaf, state.optimiser
     )
@@ -243,13 +243,13 @@ def test_a_failure_is_replayed_in_float64(tmp_path):
     with pytest.raises(DivergenceError, match=f"replay {tmp_path}"):
         train_in(tmp_path, problem, config, report=silent)
     run = Run.open(tmp_path)
-    step, single, double = replay(Program(problem, config), run)
+    step, single, double = replay(make_program(problem, config), run, state_shapes(problem, config))
     assert step >= 1 and culprit(single).startswith("loss_")
     # Squares of 1e30 are too much for float32, and for nothing else.
     assert all(finding.finite for finding in double)
     shutil.rmtree(tmp_path / "failure")
     with pytest.raises(CheckpointError, match="no failure"):
-        replay(Program(problem, config), run)
+        replay(make_program(problem, config), run, state_shapes(problem, config))
 
 
 def test_an_exploding_loss_stops_although_it_is_finite(monkeypatch):
@@ -274,14 +274,14 @@ def test_a_changed_replay_is_refused(tmp_path):
     data[-1] ^= 1
     batch.write_bytes(data)
     with pytest.raises(CheckpointError, match="is damaged"):
-        replay(Program(problem, config), Run.open(tmp_path))
+        replay(make_program(problem, config), Run.open(tmp_path), state_shapes(problem, config))
 
 
 def test_no_warning_without_damage(finished, copy):
     problem, config = setup(method__name="pi", **SHORT)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        state = copy.latest(Program(problem, config).initial())
+        state = copy.latest(initial_state(problem, config))
     assert np.array_equal(state.step, finished[1].step)
 
 

@@ -7,12 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from stablepdenet.attacks import PGDLinf
 from stablepdenet.methods import Adversarial, Batch, Clean, Stable, sensitivity_quotient
 from stablepdenet.operators import DeepONet, FunctionOperator
 from stablepdenet.physics import physics_loss, residual_map
 from stablepdenet.problems import make_problem
 
 ZERO = jnp.zeros(())
+ATTACK = PGDLinf(eps=0.05)
 
 
 @pytest.fixture
@@ -28,7 +30,7 @@ def case():
 def test_clean_and_adversarial_average_the_physics_loss_of_their_inputs(case):
     problem, operator, batch = case
     residuals = residual_map(operator, problem)
-    for method, inputs in ((Clean(), batch.clean), (Adversarial(), batch.attacked)):
+    for method, inputs in ((Clean(), batch.clean), (Adversarial(ATTACK), batch.attacked)):
         terms = method.terms(operator, problem, batch, ZERO)
         assert np.isclose(terms.loss, jnp.mean(physics_loss(residuals(inputs), problem)), rtol=1e-6)
         assert float(terms.sensitivity) == float(terms.share) == 0.0
@@ -79,9 +81,9 @@ def test_an_exact_operator_has_no_residual_sensitivity():
 
 def test_stable_adds_lambda_q_to_the_attacked_loss(case):
     problem, operator, batch = case
-    adversarial = Adversarial().terms(operator, problem, batch, ZERO)
+    adversarial = Adversarial(ATTACK).terms(operator, problem, batch, ZERO)
     for weight in (0.0, 0.3):
-        terms = Stable().terms(operator, problem, batch, jnp.asarray(weight))
+        terms = Stable(ATTACK).terms(operator, problem, batch, jnp.asarray(weight))
         assert np.isclose(terms.loss, adversarial.loss + weight * terms.sensitivity, rtol=1e-5)
         assert np.isclose(terms.share, weight * terms.sensitivity / terms.loss, rtol=1e-5)
 
@@ -89,7 +91,7 @@ def test_stable_adds_lambda_q_to_the_attacked_loss(case):
 @pytest.mark.parametrize("rho", [0.1, 0.5])
 def test_calibration_gives_q_its_share(case, rho):
     problem, operator, batch = case
-    method = Stable(rho=rho)
+    method = Stable(ATTACK, rho=rho)
     before = method.terms(operator, problem, batch, ZERO)
     after = method.terms(operator, problem, batch, method.calibrate(before.loss, before.sensitivity))
     assert np.isclose(after.share, rho, rtol=1e-5)
@@ -105,5 +107,5 @@ def test_stable_evaluates_the_trunk_once(case):
             return super().on(queries)
 
     operator = Counting(100, 1, width=16, key=jax.random.key(0))
-    Stable().terms(operator, problem, batch, ZERO)
+    Stable(ATTACK).terms(operator, problem, batch, ZERO)
     assert passes == [len(problem.blocks)]

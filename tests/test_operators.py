@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import combinations_with_replacement
 
 import equinox as eqx
@@ -28,7 +30,9 @@ def words(coordinates: int, order: int) -> tuple[Derivative, ...]:
     return tuple(w for size in range(order + 1) for w in combinations_with_replacement(range(coordinates), size))
 
 
-def build(kind: type, inputs: int, coordinates: int, *, depth: int = 4, seed: int = 0) -> AbstractOperator:
+def build(
+    kind: Callable[..., AbstractOperator], inputs: int, coordinates: int, *, depth: int = 4, seed: int = 0
+) -> AbstractOperator:
     """A float64 operator with random parameters everywhere: biases of zero would hide what happens to them."""
     generator = np.random.default_rng(seed)
     shapes = eqx.filter_eval_shape(kind, inputs, coordinates, width=9, depth=depth, key=jax.random.key(0))
@@ -118,6 +122,25 @@ def test_deeponet_value_is_the_inner_product_of_branch_and_trunk() -> None:
         )
         np.testing.assert_allclose(operator(a, points), expected, rtol=0, atol=1e-12)
         np.testing.assert_allclose(operator.derivatives(a, points, [()])[()], expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("components", [1, 2])
+@pytest.mark.parametrize("inputs", [1, 40])  # fewer and more than points: both ways to multiply
+def test_a_trunk_that_ends_in_tanh(components: int, inputs: int) -> None:
+    with jax.enable_x64(True):
+        operator = build(partial(DeepONet, tanh_trunk=True, components=components), 6, 2, depth=3)
+        a, points = jnp.asarray(np.random.default_rng(1).normal(size=(inputs, 6))), locations(2)
+        features = np.tanh(np.asarray(operator.trunk(points)).reshape(len(points), components, -1))
+        expected = np.einsum("bk,nck->bnc", operator.branch(a), features) + np.asarray(operator.bias)
+        expected = expected[..., 0] if components == 1 else expected
+        np.testing.assert_allclose(operator(a, points), expected, rtol=0, atol=1e-12)
+        query = Query(points, words(2, 2), {(): 2.0, (0,): -1.0, (1, 1): 3.0}, components - 1)
+        nested = AbstractOperator.on(operator, [query])(a)[0]
+        c = operator.coefficients(a)
+        for found in (operator.on([query])(a)[0], {word: c @ each for word, each in operator.features(query).items()}):
+            assert found.keys() == nested.keys()
+            for word in nested:
+                np.testing.assert_allclose(found[word], nested[word], rtol=0, atol=1e-10, err_msg=str(word))
 
 
 def test_output_bias_is_in_the_value_alone() -> None:

@@ -79,13 +79,16 @@ def test_robust_solves_what_is_linear_and_says_so(capsys):
     assert relative_l2(u, problem.reference(np.asarray(a))) < 1e-6
 
 
-def test_a_solved_run_needs_no_checkpoint(tmp_path):
+def test_a_solved_run_keeps_its_operator_and_is_not_solved_again(tmp_path, monkeypatch):
     problem = make_problem("poisson")
-    state = train_in(tmp_path, problem, configure(problem, recipe="robust"))
-    assert isinstance(state.trained, LinearOperator)
-    assert int(state.step) == 50_000
-    _, operator = load_operator(tmp_path, problem)
-    assert np.array_equal(operator.matrix, state.trained.matrix)
+    solved = robust(problem, folder=tmp_path)
+    assert isinstance(solved, LinearOperator)
+    assert {path.name for path in tmp_path.iterdir()} - {"lock"} == {"config.json", "operator.safetensors"}
+    monkeypatch.setattr("stablepdenet.runs.solve", None)
+    for operator in (load_operator(tmp_path, problem)[1], robust(problem, folder=tmp_path)):
+        assert np.array_equal(operator.matrix, solved.matrix)
+    with pytest.raises(ConfigError, match="nothing to train"):
+        train_in(tmp_path / "other", problem, configure(problem, recipe="robust"))
 
 
 def test_a_campaign_of_robust_has_rows_of_its_own(tmp_path):

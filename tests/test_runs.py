@@ -15,7 +15,7 @@ from training_cases import SMALL, same, setup, silent
 
 from stablepdenet.errors import CheckpointError, ConfigError, Interrupted
 from stablepdenet.runs import configure, load_operator
-from stablepdenet.training import Program, Run, train, train_in
+from stablepdenet.training import Run, initial_state, train, train_in
 
 # As in the paper, and with the parts of the recipe robust.
 TRAINED = [(name, {"method__name": method}) for name in ("heat", "helmholtz") for method in ("pi", "adv", "stable")]
@@ -100,7 +100,7 @@ def finished(tmp_path_factory):
 def test_a_checkpoint_returns_every_byte_of_the_state(finished):
     folder, state = finished
     problem, config = setup(method__name="pi", training__steps=20, training__checkpoints_kept=1)
-    assert same(Run.open(folder).latest(Program(problem, config).initial()), state)
+    assert same(Run.open(folder).latest(initial_state(problem, config)), state)
 
 
 def _newest(folder):

@@ -9,17 +9,17 @@ import pytest
 from training_cases import same, setup, silent
 
 from stablepdenet.errors import DivergenceError
-from stablepdenet.methods import Batch, Stable
+from stablepdenet.methods import Batch
 from stablepdenet.physics import physics_loss, residual_map
 from stablepdenet.runs import start
-from stablepdenet.training import Program, train, train_suite
+from stablepdenet.training import initial_state, make_program, train, train_suite
 
 
 def test_training_lowers_the_physics_loss():
     problem, config = setup(training__steps=400, method__name="pi", training__learning_rate=2e-3)
     a = problem.sample(20, key=jax.random.key(9))
     losses = []
-    for operator in (Program(problem, config).initial().operator, train(problem, config).operator):
+    for operator in (initial_state(problem, config).operator, train(problem, config).operator):
         losses.append(float(jnp.mean(physics_loss(residual_map(operator, problem)(a), problem))))
     assert losses[1] < 0.2 * losses[0]
 
@@ -61,8 +61,8 @@ def test_an_interrupted_suite_continues_to_the_same_bytes(tmp_path):
 
 def test_each_epoch_deals_out_every_training_function_once():
     problem, config = setup()
-    program = Program(problem, config)
-    state = program.initial()
+    program = make_program(problem, config)
+    state = initial_state(problem, config)
     rows = {tuple(row): i for i, row in enumerate(np.asarray(program.functions).tolist())}
     epochs = []
     for epoch in range(2):
@@ -74,8 +74,8 @@ def test_each_epoch_deals_out_every_training_function_once():
 
 def test_the_cache_is_refreshed_every_m_steps_and_only_then():
     problem, config = setup(method__name="stable")
-    program = Program(problem, config)
-    state, caches, step = program.initial(), {}, 0
+    program = make_program(problem, config)
+    state, caches, step = initial_state(problem, config), {}, 0
     while step < 60:
         state, _ = program.advance(state, step + 5)
         step += 5
@@ -89,8 +89,8 @@ def test_the_cache_is_refreshed_every_m_steps_and_only_then():
 
 def test_a_cache_of_the_whole_set_holds_every_training_function_attacked_and_deals_them_out():
     problem, config = setup(method__name="adv", training__cache="set", training__refresh=7)
-    program = Program(problem, config)
-    warm, _ = program.advance(program.initial(), 20)
+    program = make_program(problem, config)
+    warm, _ = program.advance(initial_state(problem, config), 20)
     state, _ = program.advance(warm, 23)
     assert sorted(np.asarray(state.cache.clean).tolist()) == sorted(np.asarray(program.functions).tolist())
     residuals = residual_map(warm.operator, problem)
@@ -111,7 +111,7 @@ def test_a_cache_of_the_whole_set_holds_every_training_function_attacked_and_dea
 
 def test_the_best_parameters_are_those_of_the_smallest_validation_loss():
     problem, config = setup(method__name="adv", training__validate_every=5, training__learning_rate=0.02)
-    program = Program(problem, config)
+    program = make_program(problem, config)
     rows = []
     state = train(problem, config, report=rows.append)
     judged = [row for row in rows if row["step"] > 20]
@@ -132,8 +132,8 @@ def test_the_best_parameters_are_those_of_the_smallest_validation_loss():
 
 def test_the_cached_perturbation_is_admissible_and_raises_the_loss():
     problem, config = setup("burgers", method__name="stable", attack__steps=40)
-    program = Program(problem, config)
-    state, _ = program.advance(program.initial(), 20)
+    program = make_program(problem, config)
+    state, _ = program.advance(initial_state(problem, config), 20)
     state, _ = program.advance(state, 21)
     delta = np.asarray(state.cache.attacked - state.cache.clean)
     assert np.max(np.abs(delta)) <= 0.05 * (1 + 1e-5)
@@ -145,13 +145,13 @@ def test_the_cached_perturbation_is_admissible_and_raises_the_loss():
 
 def test_lambda_is_calibrated_at_the_end_of_the_warmup_and_then_fixed():
     problem, config = setup(method__name="stable", method__calibration_batches=4)
-    program = Program(problem, config)
-    warm, _ = program.advance(program.initial(), 20)
+    program = make_program(problem, config)
+    warm, _ = program.advance(initial_state(problem, config), 20)
     assert float(warm.lambda_sens) == 0.0
     state, _ = program.advance(warm, 25)
     # By hand: the average loss and Q over four attacked batches of the warmed-up operator.
     terms = [
-        Stable().terms(warm.operator, problem, program._attacked(warm, batch, jnp.asarray(k)), jnp.zeros(()))
+        program.objective.terms(warm.operator, problem, program._attacked(warm, batch, jnp.asarray(k)), jnp.zeros(()))
         for k, batch in enumerate(program._deal(warm, program.functions, k) for k in range(4))
     ]
     physics, quotient = (np.mean([getattr(t, field) for t in terms]) for field in ("loss", "sensitivity"))

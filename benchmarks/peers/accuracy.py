@@ -43,10 +43,10 @@ def export_data(name, path):
 
     from stablepdenet.evaluation.inputs import evaluation_inputs
 
-    program = program_of(name, "pi")
-    problem, state, functions = program.problem, program.initial(), program.functions
+    program, state = program_of(name, "pi")
+    problem, functions = program.problem, program.functions
     numbers = jnp.arange(len(functions))[:, None]
-    epochs = jnp.arange(1 if program.config.training.batch == len(functions) else EPOCHS)
+    epochs = jnp.arange(1 if program.schedule.batch == len(functions) else EPOCHS)
     orders = jax.lax.map(lambda epoch: program._deck(state, numbers, epoch)[..., 0], epochs)
     tests = np.asarray(evaluation_inputs(problem, TESTS))
     np.savez(

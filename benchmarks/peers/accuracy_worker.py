@@ -23,8 +23,8 @@ class Ours:
     def __init__(self, path, data):
         from export import program_of
 
-        self.program, self.data = program_of(Case(path).problem, "pi"), data
-        self.state = self.program.initial()
+        self.program, self.state = program_of(Case(path).problem, "pi")
+        self.data = data
         _ = self.program.functions  # drawn before the clock starts, as peers are given them
 
     def run(self, steps):

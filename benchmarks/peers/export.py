@@ -11,7 +11,7 @@ from products import step_products
 from stablepdenet.attacks import PeriodicEndpoints, PGDLinf
 from stablepdenet.problems import make_problem
 from stablepdenet.runs import configure
-from stablepdenet.training import Program
+from stablepdenet.training import initial_state, make_program
 from stablepdenet.training.state import streams
 
 # As steps.py: any share will do, a step costs the same.
@@ -19,17 +19,23 @@ LAMBDA = 1e-3
 
 
 def program_of(name, kind):
-    """The training whose steps are timed. Refreshing belongs to the stable method."""
+    """The training whose steps are timed, and its first state. Refreshing belongs to the stable method."""
+    problem, config = case_of(name, kind)
+    return make_program(problem, config), initial_state(problem, config)
+
+
+def case_of(name, kind):
+    """The problem, and the configuration of that training."""
     problem = make_problem(name)
     method = {"method.name": "pi" if kind in ("pi", "limit") else "stable"}
-    return Program(problem, configure(problem, TIMED | method))
+    return problem, configure(problem, TIMED | method)
 
 
 def export(name, path):
     """The case of problem `name` as a file of arrays."""
-    program = program_of(name, "stable")
-    problem, config, state = program.problem, program.config, program.initial()
-    operator, attack = state.operator, program.attack
+    problem, config = case_of(name, "stable")
+    program, state = program_of(name, "stable")
+    operator, attack = state.operator, program.objective.attack
     cache = program._refresh(state, program.functions)
     arrays = {
         "bias": operator.bias,
@@ -69,4 +75,5 @@ def export(name, path):
 def _attack_start(program, state, clean):
     """The random start that the library's refresh at this state draws, projected as it does."""
     key = jax.random.fold_in(jax.random.fold_in(streams(state.key).attacks, state.step), 0)
-    return program.attack.project(program.attack.start(clean, key=key), clean)
+    attack = program.objective.attack
+    return attack.project(attack.start(clean, key=key), clean)

@@ -37,8 +37,8 @@ class Library:
 
     def __init__(self, path, kind):
         self.case, self.kind = Case(path), kind
-        self.program = program_of(self.case.problem, kind)
-        self.functions, self.state = self.program.functions, self.program.initial()
+        self.program, self.state = program_of(self.case.problem, kind)
+        self.functions = self.program.functions
         if kind == "stable":
             half = len(self.case.clean)
             cache = self.state.cache._replace(clean=self.case.both[:half], attacked=self.case.both[half:])

@@ -18,13 +18,14 @@ from stablepdenet.config import SUITES, Config, override
 from stablepdenet.errors import AuditError, CheckpointError, ConfigError
 from stablepdenet.evaluation import Audit, audit
 from stablepdenet.evaluation.session import BASELINE
+from stablepdenet.files import storage
 from stablepdenet.methods import METHODS
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.problems import Problem
 from stablepdenet.results import Result, fields_of, save_result
-from stablepdenet.runs import resolve, start
+from stablepdenet.runs import resolve, solve_in, start
 from stablepdenet.training import SOLVED, Report, deployed
-from stablepdenet.training.run import Row, storage
+from stablepdenet.training.run import Row
 from stablepdenet.zoo import load_model, write_model
 
 # Searches for the worst case take long: they are made on so many inputs at most.
@@ -61,13 +62,16 @@ def run_job(job: Job, tell: Tell) -> None:
             return
         together = job.base in SUITES
         began = time.perf_counter()
-        states = start(problem, config, job.runs, together=together, new_report=new_report)
-        best = {name: deployed(state.trained, problem, config) for name, state in states.items()}
+        if config.operator.kind == SOLVED:
+            states, best = {}, {config.called: solve_in(job.runs, problem, config)}
+        else:
+            states = start(problem, config, job.runs, together=together, new_report=new_report)
+            best = {name: deployed(state.trained, problem, config) for name, state in states.items()}
         kept = {
             name: Kept(override(config, {"method.name": name}), job.runs / name)
             if together
             else Kept(config, job.runs, time.perf_counter() - began)
-            for name in states
+            for name in best
         }
         if together:
             last = {name: state.operator for name, state in states.items()}
@@ -75,7 +79,7 @@ def run_job(job: Job, tell: Tell) -> None:
             save_result(Path(job.out), after)
         chosen, whole = _measure(job, job.recipe, best, problem, kept, tell, searched=BUDGETS[job.budget].searched)
         out, pictured = Path(job.out), job.seed == PICTURED
-        for name, state in states.items() if pictured and config.operator.kind != SOLVED else ():
+        for name, state in states.items() if pictured else ():
             path = out / "models" / job.recipe / f"{job.label}-{name}.safetensors"
             write_model(state.trained, kept[name].config, path)
         save_result(out, chosen, fields_of(best, problem, whole) if pictured else None)

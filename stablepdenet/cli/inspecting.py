@@ -52,12 +52,13 @@ def doctor(as_json: Json = False) -> None:
 def replay(folder: Folder, as_json: Json = False) -> None:
     """Take the step that stopped a training once more, in float32 and in float64, and name what is not finite."""
     from stablepdenet.runs import problem_of
-    from stablepdenet.training import Program, Run
+    from stablepdenet.training import Run, make_program, state_shapes
     from stablepdenet.training.failure import culprit
     from stablepdenet.training.failure import replay as take_again
 
     run = Run.open(folder)
-    step, single, double = take_again(Program(problem_of(run.config), run.config), run)
+    problem = problem_of(run.config)
+    step, single, double = take_again(make_program(problem, run.config), run, state_shapes(problem, run.config))
     rows = [
         {"part": one.part, "float32": [one.value, one.gradient], "float64": [two.value, two.gradient]}
         for one, two in zip(single, double, strict=True)

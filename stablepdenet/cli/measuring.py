@@ -40,10 +40,10 @@ def predict(
 
     from stablepdenet.evaluation import Measurer
     from stablepdenet.evaluation.range import beyond_training, inadmissible
+    from stablepdenet.files import storage, write_synced
     from stablepdenet.reading import read_inputs
     from stablepdenet.runs import load_operator
-    from stablepdenet.training.checkpoint import write_synced
-    from stablepdenet.training.run import Run, storage
+    from stablepdenet.training.run import Run
 
     if output and output.suffix not in (".npy", ".csv"):
         raise ConfigError(f"--output '{output}' must end in .npy or .csv.")
@@ -183,8 +183,8 @@ def _audit(
 ) -> None:
     from stablepdenet import evaluation
     from stablepdenet.cli.progress import TaskProgress
+    from stablepdenet.files import storage
     from stablepdenet.report.figures import curve_figure, save_figure
-    from stablepdenet.training.run import storage
 
     if out:
         # Before the work, not after it.

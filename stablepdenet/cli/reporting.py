@@ -23,14 +23,13 @@ def report(
     form: Annotated[str, typer.Option("--format", help="html (with figures), md, tex or json.")] = "html",
 ) -> None:
     """Set every table and figure of a campaign beside the paper's."""
+    from stablepdenet.files import storage, write_synced
     from stablepdenet.report.page import page
     from stablepdenet.report.paper_tables import tables_of
     from stablepdenet.report.render import to_markdown, to_tex
     from stablepdenet.report.settings import conditions
     from stablepdenet.report.summary import as_json, recipes_of, summarise
     from stablepdenet.results import load_results
-    from stablepdenet.training.checkpoint import write_synced
-    from stablepdenet.training.run import storage
 
     if form not in FORMATS:
         raise ConfigError(f"--format {form!r} must be one of {', '.join(FORMATS)}.")

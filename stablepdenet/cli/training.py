@@ -16,8 +16,9 @@ from stablepdenet.signals import stop_requests
 
 if TYPE_CHECKING:
     from stablepdenet.config import Config
+    from stablepdenet.operators import AbstractOperator
     from stablepdenet.problems import Problem
-    from stablepdenet.training import Report, TrainState
+    from stablepdenet.training import Report
 
 
 @app.command()
@@ -51,7 +52,7 @@ def train(
     # From the start: jax is not imported yet, and nothing is compiled.
     with stop_requests() as requested:
         from stablepdenet.recipes import explain
-        from stablepdenet.runs import holds_run, resolve, start
+        from stablepdenet.runs import finish, holds_run, resolve
 
         setup, resolved = resolve(problem, _changes(config, settings, seed, deterministic, method), recipe=recipe)
         folder = out or Path("runs") / f"{problem}-{'all' if together else resolved.called}-{resolved.seed}"
@@ -60,9 +61,9 @@ def train(
         if resolved.recipe == "robust":
             typer.echo(explain(resolved), err=True)
         with _Reports() as reports:
-            states = start(setup, resolved, folder, together=together, new_report=reports.new)
+            operators = finish(setup, resolved, folder, together=together, new_report=reports.new)
         _stop_if(requested(), folder)
-    _summarise(setup, resolved, states, folder, as_json)
+    _summarise(setup, resolved, operators, folder, as_json)
 
 
 def _changes(
@@ -94,9 +95,9 @@ def resume(folder: Folder, as_json: Json = False) -> None:
         from stablepdenet.runs import resume as continue_run
 
         with _Reports() as reports:
-            problem, config, states = continue_run(folder, new_report=reports.new)
+            problem, config, operators = continue_run(folder, new_report=reports.new)
         _stop_if(requested(), folder)
-    _summarise(problem, config, states, folder, as_json)
+    _summarise(problem, config, operators, folder, as_json)
 
 
 def _is_deterministic(folder: Path) -> bool:
@@ -148,14 +149,14 @@ class _Reports:
             report.close()
 
 
-def _summarise(problem: Problem, config: Config, states: dict[str, TrainState], folder: Path, as_json: bool) -> None:
+def _summarise(
+    problem: Problem, config: Config, operators: dict[str, AbstractOperator], folder: Path, as_json: bool
+) -> None:
     """The clean error of what was trained."""
     from stablepdenet.evaluation import audit
     from stablepdenet.refining import warn_unsettled
     from stablepdenet.report.tables import print_errors
-    from stablepdenet.training import deployed
 
-    operators = {name: deployed(state.trained, problem, config) for name, state in states.items()}
     for operator in operators.values():
         warn_unsettled(operator, problem)
     found = audit(operators, problem, parts=["errors"], tests=None, eps=[], recipe=config.recipe, seed=config.seed)

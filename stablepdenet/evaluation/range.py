@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
@@ -12,7 +11,7 @@ from stablepdenet import points
 from stablepdenet.attacks import white_noise
 from stablepdenet.config import Config
 from stablepdenet.problems import Problem
-from stablepdenet.training import SOLVED, Program
+from stablepdenet.training import SOLVED, make_program
 from stablepdenet.training.state import streams
 
 # Of an input's largest value.
@@ -37,11 +36,11 @@ def beyond_training(
     if frame:
         # What is left without the mean is what such an operator sees.
         inputs = inputs - np.asarray(frame.means(jnp.asarray(inputs)))[:, None]
-    program = Program(problem, config)
-    seen = np.asarray(program.functions)
-    if program.method.perturbed:
-        key = streams(jax.random.key(config.seed)).evaluation
-        seen = np.concatenate([seen, np.asarray(white_noise(program.attack, program.functions, key=key).inputs)])
+    program = make_program(problem, config)
+    seen, objective = np.asarray(program.functions), program.objective
+    if objective.perturbed and objective.attack is not None:
+        noisy = white_noise(objective.attack, program.functions, key=streams(program.key).evaluation)
+        seen = np.concatenate([seen, np.asarray(noisy.inputs)])
     own, bounds = _features(inputs, problem), _features(seen, problem)
     # Of several inputs, the one that is furthest out counts.
     return {

@@ -25,9 +25,9 @@ from safetensors.numpy import save as pack
 from stablepdenet.errors import CheckpointError, ConfigError
 from stablepdenet.evaluation.inputs import Case, clean_case
 from stablepdenet.evaluation.session import EXACT, Audit, Row, Session
+from stablepdenet.files import storage, write_json, write_synced
 from stablepdenet.problems import Problem
-from stablepdenet.training.checkpoint import write_synced
-from stablepdenet.training.run import read_json, storage, write_json
+from stablepdenet.training.run import read_json
 
 COLUMNS = ("problem", "recipe", "method", "seed", "setting", "attack", "metric", "value")
 ROWS, NOTES, PERTURBATIONS = "rows.json", "notes.json", "perturbations.safetensors"

@@ -1,15 +1,15 @@
-"""Methods: what one outer step minimises."""
+"""Methods: objectives, what one outer step minimises, and their names."""
 
 from stablepdenet.methods.adversarial import Adversarial, Noise, OneStep
-from stablepdenet.methods.base import AbstractMethod, AbstractPenalised, Batch, Terms
+from stablepdenet.methods.base import AbstractAttacking, AbstractObjective, AbstractPenalised, Batch, Terms
 from stablepdenet.methods.clean import Clean
 from stablepdenet.methods.outputs import Increment, Jacobian, Trades
 from stablepdenet.methods.spectral import Spectral
 from stablepdenet.methods.stable import Stable, Tangent, sensitivity_quotient
 
 # The paper's three, and what they are compared with beside them.
-METHODS: dict[str, type[AbstractMethod]] = {"pi": Clean, "adv": Adversarial, "stable": Stable}
-OTHERS: dict[str, type[AbstractMethod]] = {
+METHODS: dict[str, type[AbstractObjective]] = {"pi": Clean, "adv": Adversarial, "stable": Stable}
+OTHERS: dict[str, type[AbstractObjective]] = {
     "noise": Noise,
     "fgsm": OneStep,
     "tangent": Tangent,
@@ -35,7 +35,8 @@ __all__ = [
     "METHODS",
     "OTHERS",
     "TITLES",
-    "AbstractMethod",
+    "AbstractAttacking",
+    "AbstractObjective",
     "AbstractPenalised",
     "Adversarial",
     "Batch",

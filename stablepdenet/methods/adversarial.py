@@ -7,13 +7,13 @@ import dataclasses
 from jaxtyping import Array, Float
 
 from stablepdenet.attacks import AbstractPGD
-from stablepdenet.methods.base import AbstractMethod, Batch, Terms, physics_terms, random_start
+from stablepdenet.methods.base import AbstractAttacking, Batch, Terms, physics_terms, random_start
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.physics import block_norms, residual_map
 from stablepdenet.problems import Problem
 
 
-class Adversarial(AbstractMethod):
+class Adversarial(AbstractAttacking):
     """J_Adv = E_a L_phys(theta; a + delta): the attacked physics loss (eq:adv-objective)."""
 
     def terms(self, operator: AbstractOperator, problem: Problem, batch: Batch, weight: Float[Array, ""]) -> Terms:
@@ -23,13 +23,13 @@ class Adversarial(AbstractMethod):
 class Noise(Adversarial):
     """J = E_a E_delta L_phys(theta; a + delta) with random delta: augmentation by noise."""
 
-    def perturb(self, attack: AbstractPGD) -> AbstractPGD:
-        return random_start(attack)
+    def search(self) -> AbstractPGD:
+        return random_start(self.attack)
 
 
 class OneStep(Adversarial):
     """AdvPI with the attack's first step alone, as long as the radius: FGSM (Goodfellow et al. 2015, "Explaining and
     harnessing adversarial examples")."""
 
-    def perturb(self, attack: AbstractPGD) -> AbstractPGD:
-        return dataclasses.replace(attack, steps=1, step_size=1.0, random_start=False)
+    def search(self) -> AbstractPGD:
+        return dataclasses.replace(self.attack, steps=1, step_size=1.0, random_start=False)

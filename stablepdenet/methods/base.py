@@ -1,4 +1,4 @@
-"""What a method is: the loss that one outer step minimises."""
+"""What an objective is: the loss that one outer step minimises."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stablepdenet.problems import Problem
 
 
 class Batch(NamedTuple):
-    """Clean inputs a, and their attacked copies a + delta (unused while a method trains clean)."""
+    """Clean inputs a, and their attacked copies a + delta (unused while a training is clean)."""
 
     clean: Float[Array, "batch m"]
     attacked: Float[Array, "batch m"]
@@ -32,38 +32,41 @@ class Terms(NamedTuple):
     share: Float[Array, ""]
 
 
-class AbstractMethod(eqx.Module):
-    """A training objective J(theta).
+class AbstractObjective(eqx.Module):
+    """A training objective J(theta), with the `attack` that validation tries on it.
 
-    `attacks` says whether it wants perturbed inputs at all, `perturbed` whether its physics loss sees them.
+    `perturbed` says whether its physics loss sees perturbed inputs.
     """
 
-    attacks: ClassVar[bool] = True
+    attack: eqx.AbstractVar[AbstractPGD | None]
     perturbed: ClassVar[bool] = True
 
     @abstractmethod
     def terms(self, operator: AbstractOperator, problem: Problem, batch: Batch, weight: Float[Array, ""]) -> Terms:
-        """The objective on a batch; `weight` is lambda_sens, or that of whatever penalty a method has."""
+        """The objective on a batch; `weight` is lambda_sens, or that of whatever penalty there is."""
 
-    def perturb(self, attack: AbstractPGD) -> AbstractPGD:
-        """How it searches, from the attack that the configuration names: by that."""
-        return attack
+
+class AbstractAttacking(AbstractObjective):
+    """An objective on perturbed inputs, which are searched for by its `attack`."""
+
+    attack: AbstractPGD
+
+    def search(self) -> AbstractPGD:
+        """How it perturbs inputs: by its attack as it is."""
+        return self.attack
 
     def target(self, operator: AbstractOperator, problem: Problem, clean: Float[Array, "batch m"]) -> Objective:
         """What it searches for: inputs of a large physics loss (eq:training-attack)."""
         residuals = residual_map(operator, problem)
         return lambda a: physics_loss(residuals(a), problem)
 
-    def calibrate(self, physics: Float[Array, ""], penalty: Float[Array, ""]) -> Float[Array, ""]:
-        """The weight, from the average physics loss and penalty on attacked warm-up batches; zero where there is no
-        penalty."""
-        return jnp.zeros_like(physics)
 
+class AbstractPenalised(AbstractAttacking):
+    """J = E_a [L_phys + lambda P]: a physics loss and a penalty. lambda gives it a share `rho`: it is calibrated on so
+    many attacked batches."""
 
-class AbstractPenalised(AbstractMethod):
-    """J = E_a [L_phys + lambda P]: a physics loss and a penalty; lambda is calibrated to give it a share `rho`."""
-
-    rho: float = 0.10
+    rho: float = eqx.field(default=0.10, kw_only=True)
+    calibration_batches: int = eqx.field(default=10, kw_only=True)
 
     @abstractmethod
     def parts(self, operator: AbstractOperator, problem: Problem, batch: Batch) -> tuple[BlockNorms, Array]:
@@ -78,7 +81,8 @@ class AbstractPenalised(AbstractMethod):
 
     @final
     def calibrate(self, physics: Float[Array, ""], penalty: Float[Array, ""]) -> Float[Array, ""]:
-        """lambda = rho / (1 - rho) * mean L_phys / mean P (eq:lambda-calibration)."""
+        """lambda = rho / (1 - rho) * mean L_phys / mean P, from the averages over attacked warm-up batches
+        (eq:lambda-calibration)."""
         return self.rho / (1.0 - self.rho) * physics / penalty
 
 

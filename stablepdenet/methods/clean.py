@@ -6,16 +6,19 @@ from typing import ClassVar
 
 from jaxtyping import Array, Float
 
-from stablepdenet.methods.base import AbstractMethod, Batch, Terms, physics_terms
+from stablepdenet.attacks import AbstractPGD
+from stablepdenet.methods.base import AbstractObjective, Batch, Terms, physics_terms
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.physics import block_norms, residual_map
 from stablepdenet.problems import Problem
 
 
-class Clean(AbstractMethod):
-    """J = E_a L_phys(theta; a): the physics-informed baseline."""
+class Clean(AbstractObjective):
+    """J = E_a L_phys(theta; a): the physics-informed baseline. It needs no attack; with one, validation tells what that
+    does."""
 
-    attacks: ClassVar[bool] = False
+    attack: AbstractPGD | None = None
+
     perturbed: ClassVar[bool] = False
 
     def terms(self, operator: AbstractOperator, problem: Problem, batch: Batch, weight: Float[Array, ""]) -> Terms:

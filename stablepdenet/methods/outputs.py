@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import ClassVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,7 +27,7 @@ class Increment(AbstractPenalised):
     """J = E_a [L_phys(a + delta) + lambda ||G(a + delta) - G(a)||^2 / (||delta||^2 + tau)]: StablePDENet with the
     prediction's increment in place of the residuals' (eq:naive-robustness)."""
 
-    tau: float = 1e-6
+    tau: float = eqx.field(default=1e-6, kw_only=True)
 
     def parts(self, operator: AbstractOperator, problem: Problem, batch: Batch) -> tuple[BlockNorms, Array]:
         change, delta = _increment(operator, problem, batch), batch.attacked - batch.clean
@@ -40,9 +41,9 @@ class Trades(AbstractPenalised):
 
     perturbed: ClassVar[bool] = False
 
-    def perturb(self, attack: AbstractPGD) -> AbstractPGD:
+    def search(self) -> AbstractPGD:
         # The distance from G(a) has no slope at a.
-        return dataclasses.replace(attack, random_start=True)
+        return dataclasses.replace(self.attack, random_start=True)
 
     def target(self, operator: AbstractOperator, problem: Problem, clean: Float[Array, "batch m"]) -> Objective:
         outputs = _outputs(operator, problem)
@@ -57,12 +58,12 @@ class Jacobian(AbstractPenalised):
     """J = E_a [L_phys(a) + lambda E_v ||G'(a) v||^2 / ||v||^2] with random directions v (Hoffman et al. 2019, "Robust
     learning with Jacobian regularization")."""
 
-    tau: float = 1e-6
+    tau: float = eqx.field(default=1e-6, kw_only=True)
 
     perturbed: ClassVar[bool] = False
 
-    def perturb(self, attack: AbstractPGD) -> AbstractPGD:
-        return random_start(attack)
+    def search(self) -> AbstractPGD:
+        return random_start(self.attack)
 
     def parts(self, operator: AbstractOperator, problem: Problem, batch: Batch) -> tuple[BlockNorms, Array]:
         direction = batch.attacked - batch.clean
@@ -72,10 +73,10 @@ class Jacobian(AbstractPenalised):
 
 
 def _outputs(operator: AbstractOperator, problem: Problem) -> Callable[[Array], Float[Array, "batch n"]]:
-    """a -> u at the points of all blocks."""
+    """a -> u at the points of all blocks, one component after another."""
     points = np.concatenate([block.points for block in problem.blocks])
-    evaluate = operator.on([Query(points, ((),))])
-    return lambda a: evaluate(a)[0][()]
+    evaluate = operator.on([Query(points, ((),), component=number) for number in range(len(problem.solution))])
+    return lambda a: jnp.concatenate([fields[()] for fields in evaluate(a)], axis=1)
 
 
 def _increment(operator: AbstractOperator, problem: Problem, batch: Batch) -> Float[Array, " batch"]:

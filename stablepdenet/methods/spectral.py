@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
@@ -26,8 +27,8 @@ class Spectral(AbstractPenalised):
 
     perturbed: ClassVar[bool] = False
 
-    def perturb(self, attack: AbstractPGD) -> AbstractPGD:
-        return random_start(attack)
+    def search(self) -> AbstractPGD:
+        return random_start(self.attack)
 
     def parts(self, operator: AbstractOperator, problem: Problem, batch: Batch) -> tuple[BlockNorms, Array]:
         norms = jnp.stack([spectral_norm(matrix) for matrix in _branch_matrices(operator)])
@@ -51,7 +52,7 @@ def spectral_norm(matrix: Float[Array, "rows columns"]) -> Float[Array, ""]:
 
 def _branch_matrices(operator: AbstractOperator) -> list[Float[Array, "rows columns"]]:
     leaves, _ = jax.tree_util.tree_flatten_with_path(operator)
-    found = [leaf for path, leaf in leaves if ".branch" in map(str, path) and leaf.ndim == 2]
+    found = [leaf for path, leaf in leaves if ".branch" in map(str, path) and eqx.is_array(leaf) and leaf.ndim == 2]
     if not found:
         raise ConfigError("method.name = spectral needs an operator with a branch: take the kind deeponet.")
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -18,7 +19,7 @@ class Stable(AbstractPenalised):
     `rho` is the share of the objective that lambda_sens gives to Q when it is calibrated, `tau` keeps Q finite.
     """
 
-    tau: float = 1e-6
+    tau: float = eqx.field(default=1e-6, kw_only=True)
 
     def parts(self, operator: AbstractOperator, problem: Problem, batch: Batch) -> tuple[BlockNorms, Array]:
         # One call for both halves: they share the trunk pass and larger products.
@@ -34,7 +35,7 @@ class Tangent(AbstractPenalised):
     """Stable with the residuals' derivative along delta, taken at a + delta, in place of their difference:
     sum_q w_q ||r_q'(a + delta) delta||^2_{2,N_q} / (||delta||^2_{2,m} + tau)."""
 
-    tau: float = 1e-6
+    tau: float = eqx.field(default=1e-6, kw_only=True)
 
     def parts(self, operator: AbstractOperator, problem: Problem, batch: Batch) -> tuple[BlockNorms, Array]:
         delta = batch.attacked - batch.clean

@@ -22,9 +22,10 @@ class DeepONet(AbstractBasisOperator):
 
     Branch b and trunk t are networks of `depth` weight matrices with `width` neurons each; the latent dimension p is
     `width`. Where the solution has several components, so has each t_j, and each component its own b_0. The trunk sees
-    an `embedding` of the coordinates, by its name in `EMBEDDINGS`, as they run from 0 to 1 over the `domain`. All
-    inputs share the points, so derivatives belong to the trunk: one Taylor pass serves every input, and each derivative
-    of u is one matrix product with the branch output.
+    an `embedding` of the coordinates, by its name in `EMBEDDINGS`, as they run from 0 to 1 over the `domain`. Its last
+    layer is linear, or has a tanh too (`tanh_trunk`, as in DeepXDE). All inputs share the points, so derivatives belong
+    to the trunk: one Taylor pass serves every input, and each derivative of u is one matrix product with the branch
+    output.
     """
 
     branch: MLP
@@ -33,6 +34,7 @@ class DeepONet(AbstractBasisOperator):
     embedding: str = eqx.field(static=True)
     components: int = eqx.field(static=True)
     intervals: tuple[Interval, ...] | None = eqx.field(static=True)
+    tanh_trunk: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -44,6 +46,7 @@ class DeepONet(AbstractBasisOperator):
         embedding: str = PLAIN,
         components: int = 1,
         domain: Box | None = None,
+        tanh_trunk: bool = False,
         key: PRNGKeyArray,
     ):
         branch_key, trunk_key = jax.random.split(key)
@@ -51,7 +54,7 @@ class DeepONet(AbstractBasisOperator):
         self.branch = MLP([inputs] + [width] * depth, key=branch_key)
         self.trunk = MLP([seen] + [width] * (depth - 1) + [width * components], key=trunk_key)
         self.bias = jnp.zeros(() if components == 1 else components)
-        self.embedding, self.components = embedding, components
+        self.embedding, self.components, self.tanh_trunk = embedding, components, tanh_trunk
         unit = domain is None or all(interval == (0.0, 1.0) for interval in domain.intervals)
         self.intervals = None if unit or domain is None else domain.intervals
 
@@ -60,6 +63,7 @@ class DeepONet(AbstractBasisOperator):
 
     def basis(self, points: Float[Array, "n dim"]) -> Float[Array, "n k *components"]:
         features = self.trunk(self._seen(points))
+        features = jnp.tanh(features) if self.tanh_trunk else features
         if self.components == 1:
             return jnp.concatenate([features, jnp.ones_like(features[:, :1])], axis=1)
         own = features.reshape(len(points), self.components, -1).swapaxes(1, 2)
@@ -72,11 +76,17 @@ class DeepONet(AbstractBasisOperator):
         own = slice(component * width, (component + 1) * width)
         return (last.weight[:, own], last.bias[own]) if self.components > 1 else (last.weight, last.bias)
 
+    def _after(self, component: int) -> tuple[Float[Array, "hidden width"] | None, Float[Array, " width"]]:
+        """The linear layer after what `_hidden` gives: weight and bias; no weight and zero where there is none."""
+        weight, bias = self._last(component)
+        return (None, jnp.zeros_like(bias)) if self.tanh_trunk else (weight, bias)
+
     def _hidden(self, query: Query) -> Jet:
-        """What is asked for, of the trunk's last hidden layer."""
+        """What is asked for, of the trunk's last layer that has a tanh."""
         rules = Taylor(jnp.asarray(query.points), query.wanted, query.combination)
         plain = self.embedding == PLAIN and self.intervals is None
-        return self.trunk.hidden_jet(rules, rules.seed() if plain else rules.embed(self._seen))
+        further = [self._last(query.component)] if self.tanh_trunk else []
+        return self.trunk.hidden_jet(rules, rules.seed() if plain else rules.embed(self._seen), *further)
 
     def _seen(self, points: Float[Array, "n dim"]) -> Float[Array, "n features"]:
         """What the trunk sees of the points."""
@@ -86,8 +96,8 @@ class DeepONet(AbstractBasisOperator):
         return EMBEDDINGS[self.embedding](points)
 
     def features(self, query: Query) -> Fields:
-        weight, bias = self._last(query.component)
-        found = {word: (entry.T @ weight).T for word, entry in self._hidden(query).items()}
+        weight, bias = self._after(query.component)
+        found = {word: _through(weight, entry) for word, entry in self._hidden(query).items()}
         own = jnp.eye(self.components, dtype=bias.dtype)[:, query.component]
 
         def constants(word: Derivative) -> Float[Array, "_ n"]:
@@ -101,19 +111,19 @@ class DeepONet(AbstractBasisOperator):
         # u = b . (W^T h + c) + b_0 = (W b) . h + (b . c + b_0), with h the trunk's last hidden layer. W is applied to
         # the inputs' side where they are clearly fewer than points. Else it is applied to the points' side: at equal
         # numbers a training step does not care, and an attack needs that once. The constant is the value's alone.
-        lasts = [self._last(query.component) for query in queries]
+        lasts = [self._after(query.component) for query in queries]
         hidden = [self._hidden(query) for query in queries]
         whole = [
-            {word: (entry.T @ weight).T for word, entry in jet.items()}
+            {word: _through(weight, entry) for word, entry in jet.items()}
             for jet, (weight, _) in zip(hidden, lasts, strict=True)
         ]
         columns = sum(entry.shape[1] for jet in hidden for entry in jet.values())
 
         def evaluate(a: Float[Array, "batch m"]) -> list[Fields]:
             outputs = self.branch(a)
-            few = 2 * len(a) < columns
+            few = 2 * len(a) < columns and not self.tanh_trunk
             used = {query.component: last for query, last in zip(queries, lasts, strict=True)}
-            factors = {number: outputs @ weight.T if few else outputs for number, (weight, _) in used.items()}
+            factors = {number: _factors(outputs, weight if few else None) for number, (weight, _) in used.items()}
             constants = {
                 number: (outputs @ bias + (self.bias if self.components == 1 else self.bias[number]))[:, None]
                 for number, (_, bias) in used.items()
@@ -130,3 +140,15 @@ class DeepONet(AbstractBasisOperator):
             ]
 
         return evaluate
+
+
+def _through(weight: Float[Array, "hidden width"] | None, entry: Float[Array, "hidden n"]) -> Float[Array, "width n"]:
+    """A jet's entry after a layer without bias, if there is one."""
+    return entry if weight is None else (entry.T @ weight).T
+
+
+def _factors(
+    outputs: Float[Array, "batch width"], weight: Float[Array, "hidden width"] | None
+) -> Float[Array, "batch hidden"]:
+    """What to multiply a jet before a layer by, instead of the jet after it by the outputs."""
+    return outputs if weight is None else outputs @ weight.T

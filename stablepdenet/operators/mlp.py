@@ -44,8 +44,10 @@ class MLP(eqx.Module):
             x = jnp.tanh(layer(x))
         return self.layers[-1](x)
 
-    def hidden_jet(self, rules: Taylor, jet: Jet) -> Jet:
-        """The derivatives of the last hidden layer (features x points), from those of what the network sees."""
-        for layer in self.layers[:-1]:
-            jet = rules.tanh(rules.linear(jet, layer.weight, layer.bias))
+    def hidden_jet(self, rules: Taylor, jet: Jet, *further: tuple[Array, Array]) -> Jet:
+        """The derivatives of the last hidden layer (features x points), from those of what the network sees; `further`
+        tanh layers, of weights and biases, come after it."""
+        hidden = [(layer.weight, layer.bias) for layer in self.layers[:-1]]
+        for weight, bias in (*hidden, *further):
+            jet = rules.tanh(rules.linear(jet, weight, bias))
         return rules.result(jet)

@@ -10,28 +10,23 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
-import os
 import re
 import shutil
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 import safetensors
 import safetensors.numpy
-from numpy import ndarray
 
 from stablepdenet.cores import usable
 from stablepdenet.errors import CheckpointError, DamageError
+from stablepdenet.files import from_arrays, sync_folder, to_arrays, write_synced
 from stablepdenet.training.state import TrainState
 
 FORMAT = "stablepdenet-checkpoint-2"
 STATE, MANIFEST, SUMS = "state.safetensors", "manifest.json", "SHA256SUMS"
 PACKAGES = ("stablepdenet", "jax", "equinox", "optax")
-Tree = TypeVar("Tree")
 
 
 def save(parent: Path, state: TrainState, config: dict[str, Any], *, keep: int) -> Path:
@@ -41,7 +36,7 @@ def save(parent: Path, state: TrainState, config: dict[str, Any], *, keep: int) 
     _remove_drafts(parent)
     if not parent.exists():
         parent.mkdir(parents=True)
-        _sync_folder(parent.parent)
+        sync_folder(parent.parent)
     draft.mkdir()
     weights = safetensors.numpy.save(to_arrays(state._replace(key=jax.random.key_data(state.key))))
     manifest = {
@@ -57,7 +52,7 @@ def save(parent: Path, state: TrainState, config: dict[str, Any], *, keep: int) 
     if final.exists():  # damaged, or of a run that was taken back to an earlier one
         _retire(final)
     draft.rename(final)
-    _sync_folder(parent)
+    sync_folder(parent)
     # What is newer was damaged: a run goes on from the newest good one.
     kept = [path for path in existing(parent) if path.name <= final.name]
     for other in existing(parent):
@@ -161,60 +156,3 @@ def _manifest(folder: Path, data: bytes) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT or not isinstance(manifest.get("step"), int):
         raise CheckpointError(f"'{folder}' is not a checkpoint of this version: its manifest does not say '{FORMAT}'.")
     return manifest
-
-
-def to_arrays(tree: Any) -> dict[str, ndarray]:
-    """Named arrays of all leaves, e.g. `operator.branch.layers[0].weight`."""
-    # C order: safetensors stores the bytes as they lie.
-    return {name: np.ascontiguousarray(leaf).reshape(leaf.shape) for name, leaf in _named(tree).items()}
-
-
-def _named(tree: Any) -> dict[str, Any]:
-    leaves = jax.tree_util.tree_leaves_with_path(tree)
-    return {jax.tree_util.keystr(path).lstrip("."): leaf for path, leaf in leaves}
-
-
-def from_arrays(arrays: dict[str, ndarray], template: Tree, source: str) -> Tree:
-    """A tree like `template` with these leaves; names, shapes and types must be the template's."""
-    expected = _named(template)
-    for name in sorted(expected.keys() | arrays.keys()):
-        want, got = expected.get(name), arrays.get(name)
-        if want is None or got is None or want.shape != got.shape or want.dtype != got.dtype:
-            raise CheckpointError(
-                f"{source} does not belong to this configuration: '{name}' is {_describe(got)}, "
-                f"expected {_describe(want)}."
-            )
-    return jax.tree.unflatten(jax.tree.structure(template), [jnp.asarray(arrays[name]) for name in expected])
-
-
-def write_synced(path: Path, data: bytes) -> None:
-    """Writes a file in one piece, and waits until the disk has it: the old one or the new one is there, never half."""
-    if path.is_symlink() or (path.exists() and not path.is_file()):
-        path.write_bytes(data)  # a device or a pipe is written to, not replaced; a folder refuses
-        return
-    draft = path.with_name(f".{path.name}.draft")
-    try:
-        with draft.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    except OSError:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name != "posix":
-        return  # elsewhere a folder cannot be opened, and a rename is durable without it
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _describe(array: Any) -> str:
-    return "missing" if array is None else f"{array.dtype}{list(array.shape)}"

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,11 +20,12 @@ import safetensors
 import safetensors.numpy
 
 from stablepdenet.errors import CheckpointError
+from stablepdenet.files import from_arrays, storage, to_arrays, write_synced
 from stablepdenet.methods import Batch
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.training import checkpoint
-from stablepdenet.training.program import Program
-from stablepdenet.training.run import Run, storage
+from stablepdenet.training.program import Program, trainable
+from stablepdenet.training.run import Run
 from stablepdenet.training.state import TrainState
 
 FOLDER, BATCH = "failure", "batch.safetensors"
@@ -63,20 +65,21 @@ def locate(program: Program, state: TrainState, stop: int, limit: float) -> Fail
 def examine(program: Program, failure: Failure) -> list[Finding]:
     """Every block's norm and gradient, the penalty's, and the optimiser's step, in the precision of the moment."""
     state, batch = failure
-    method = program.method_at(int(state.step))
+    objective = program.objective_at(int(state.step))
 
     def parts(operator: AbstractOperator) -> dict[str, jax.Array]:
-        terms = method.terms(operator, program.problem, batch, state.lambda_sens)
+        terms = objective.terms(operator, program.problem, batch, state.lambda_sens)
         return terms.blocks | {PENALTY: terms.sensitivity}
 
     # One by one: zero times what is not finite is not zero.
     findings = []
     for name in (*(block.name for block in program.problem.blocks), PENALTY):
-        value, gradient = jax.value_and_grad(lambda operator, name=name: parts(operator)[name])(state.operator)
+        value, gradient = eqx.filter_value_and_grad(lambda operator, name=name: parts(operator)[name])(state.operator)
         findings.append(Finding(name, float(value), float(optax.tree.norm(gradient))))
     # A step from zero gradient is the optimiser's own doing.
-    nothing = jax.tree.map(jnp.zeros_like, state.operator)
-    updates, _ = program.optimiser.update(nothing, state.optimiser, state.operator)
+    parameters = trainable(state.operator)
+    nothing = jax.tree.map(jnp.zeros_like, parameters)
+    updates, _ = program.optimiser.update(nothing, state.optimiser, parameters)
     weight = Finding(WEIGHT, float(state.lambda_sens), 0.0)
     return [*findings, weight, Finding(OPTIMISER, 0.0, float(optax.tree.norm(updates)))]
 
@@ -94,19 +97,20 @@ def keep(run: Run, failure: Failure) -> Path:
     with storage(run.folder):
         shutil.rmtree(folder, ignore_errors=True)
         checkpoint.save(folder, failure.state, run.stored, keep=1)
-        data = safetensors.numpy.save(checkpoint.to_arrays(failure.batch))
-        checkpoint.write_synced(folder / checkpoint.SUMS, checkpoint.sums({BATCH: data}))
-        checkpoint.write_synced(folder / BATCH, data)
+        data = safetensors.numpy.save(to_arrays(failure.batch))
+        write_synced(folder / checkpoint.SUMS, checkpoint.sums({BATCH: data}))
+        write_synced(folder / BATCH, data)
     return folder
 
 
-def replay(program: Program, run: Run) -> tuple[int, list[Finding], list[Finding]]:
-    """The step of the failure, and what `examine` finds of it in float32 and in float64."""
+def replay(program: Program, run: Run, template: TrainState) -> tuple[int, list[Finding], list[Finding]]:
+    """The step of the failure, and what `examine` finds of it in float32 and in float64; of the template, shapes are
+    enough."""
     folder = run.folder / FOLDER
     found = checkpoint.existing(folder)
     if not found:
         raise CheckpointError(f"'{run.folder}' holds no failure: replay is for a training that stopped by one.")
-    state = checkpoint.load(found[-1], program.shapes(), run.stored)
+    state = checkpoint.load(found[-1], template, run.stored)
     try:
         data = (folder / BATCH).read_bytes()
         arrays = safetensors.numpy.load(data)
@@ -114,14 +118,13 @@ def replay(program: Program, run: Run) -> tuple[int, list[Finding], list[Finding
             raise ValueError
     except (OSError, safetensors.SafetensorError, KeyError, ValueError):
         raise CheckpointError(f"'{folder / BATCH}' is damaged: train again to meet the failure again.") from None
-    size = program.config.training.batch
-    shape = jnp.zeros((size, program.problem.inputs.size))
-    batch = checkpoint.from_arrays(arrays, Batch(shape, shape), f"'{folder / BATCH}'")
+    shape = jnp.zeros((program.schedule.batch, program.problem.inputs.size))
+    batch = from_arrays(arrays, Batch(shape, shape), f"'{folder / BATCH}'")
     single = examine(program, Failure(state, batch))
     with jax.enable_x64(True):
         double = examine(program, jax.tree.map(_doubled, Failure(state, batch)))
     return int(state.step) + 1, single, double
 
 
-def _doubled(leaf: jax.Array) -> jax.Array:
-    return leaf.astype(jnp.float64) if leaf.dtype == jnp.float32 else leaf
+def _doubled(leaf: Any) -> Any:
+    return leaf.astype(jnp.float64) if eqx.is_array(leaf) and leaf.dtype == jnp.float32 else leaf

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from shlex import quote
 
 from stablepdenet.config import Config
 from stablepdenet.cores import usable
 from stablepdenet.errors import ConfigError, DivergenceError, Interrupted, StorageError
+from stablepdenet.methods import Terms
 from stablepdenet.problems import Problem
 from stablepdenet.signals import stop_requests
 from stablepdenet.training.failure import culprit, examine, keep, locate
+from stablepdenet.training.making import SOLVED, make_program, state_shapes, untrained
 from stablepdenet.training.memory import require_memory
-from stablepdenet.training.program import Program
+from stablepdenet.training.program import Program, Validation
 from stablepdenet.training.run import Past, Row, Run, alone
 from stablepdenet.training.state import TrainState
 
 Report = Callable[[Row], None]
 # A loss of so many times the first one does not come back.
 EXPLODED = 1e6
+BEGINNING = Past()
+ADVICE = "lower the learning rate (training.learning_rate) or the attack's eps (attack.eps)"
 
 
 def train(
@@ -33,26 +37,37 @@ def train(
     start: TrainState | None = None,
     report: Report = lambda row: None,
 ) -> TrainState:
-    """Trains to `config.training.steps` and returns the final state.
+    """Trains what the configuration describes to its last step and returns the final state.
 
     With a `run`, the newest checkpoint is continued, and logs and checkpoints are kept; without one, everything stays
     in memory. `start` is where a run without checkpoints begins (a shared warm-up).
     """
     _require_cores(config)
-    program = Program(problem, config)
-    require_memory(program)
-    state = start if start is not None else program.initial()
+    if config.operator.kind == SOLVED:
+        raise ConfigError("operator.kind = solved has nothing to train: solve(problem) gives that operator.")
+    program = make_program(problem, config)
+    require_memory(program, state_shapes(problem, config))
+    state = start if start is not None else program.initial(untrained(problem, config))
     stored = run.latest(state) if run else None
     state = stored if stored is not None else state
-    spent, first = run.rewind(int(state.step)) if run else Past()
-    training, step = config.training, int(state.step)
-    if run and stored is not None and step < training.steps:
-        run.warn_of_changes(step)
+    past = run.rewind(int(state.step)) if run else BEGINNING
+    if run and stored is not None and int(state.step) < config.training.steps:
+        run.warn_of_changes(int(state.step))
+    return take_steps(program, state, run=run, past=past, report=report)
+
+
+def take_steps(
+    program: Program, state: TrainState, *, run: Run | None = None, past: Past = BEGINNING, report: Report
+) -> TrainState:
+    """All steps from a state to the end of the schedule. A `run` keeps the log and checkpoints; `past` is what its log
+    tells of the steps before."""
+    spent, first = past
+    schedule, step = program.schedule, int(state.step)
+    stops = [schedule.log_every, schedule.validate_every, *([run.config.training.checkpoint_every] if run else [])]
     # Without a run there is nothing to resume, and Ctrl-C should do what it does in any other Python code.
     with stop_requests() if run else nullcontext(lambda: None) as requested:
-        while step < training.steps:
+        while step < schedule.steps:
             began = time.perf_counter()
-            stops = (training.log_every, training.checkpoint_every, training.validate_every)
             # The first step alone: its loss is what later ones are measured by.
             step = min(*(_next(step, every) for every in stops), program.boundary(step)) if step else 1
             before = state
@@ -63,35 +78,39 @@ def train(
             first = first if first is not None else float(terms.loss)
             found = None
             # Also where the warm-up ends: it may be a run of its own that several methods share.
-            if step % training.validate_every == 0 or step in (training.warmup, training.steps):
+            if step % schedule.validate_every == 0 or step in (schedule.warmup, schedule.steps):
                 state, found = program.validate(state)
-                if not all(math.isfinite(value) for value in found):
+                if not all(math.isfinite(value) for value in found if value is not None):
                     raise DivergenceError(
-                        f"Training stopped at step {step}: the loss on the validation functions is not finite; lower "
-                        "training.learning_rate or attack.eps."
+                        f"Training stopped at step {step}: its loss on validation functions is not finite; {ADVICE}."
                     )
-            losses = {f"loss_{name}": float(value) for name, value in terms.blocks.items()}
             spent += time.perf_counter() - began
-            row = {
-                "step": step,
-                "seconds": round(spent, 3),
-                "loss": float(terms.loss),
-                **losses,
-                "sensitivity": float(terms.sensitivity),
-                "share": float(terms.share),
-                "lambda_sens": float(state.lambda_sens),
-                "validation_clean": float(found.clean) if found else None,
-                "validation_attacked": float(found.attacked) if found else None,
-            }
+            row = _row(step, spent, terms, state, found)
             signal_number = requested()
             if run:
                 run.append(row)
-                if step % training.checkpoint_every == 0 or step == training.steps or signal_number:
+                if step % run.config.training.checkpoint_every == 0 or step == schedule.steps or signal_number:
                     run.save(state)
             report(row)
             if run and signal_number:
                 raise Interrupted(signal_number, run.folder)
     return state
+
+
+def _row(step: int, spent: float, terms: Terms, state: TrainState, found: Validation | None) -> Row:
+    """A line of the log."""
+    attacked = found.attacked if found else None
+    return {
+        "step": step,
+        "seconds": round(spent, 3),
+        "loss": float(terms.loss),
+        **{f"loss_{name}": float(value) for name, value in terms.blocks.items()},
+        "sensitivity": float(terms.sensitivity),
+        "share": float(terms.share),
+        "lambda_sens": float(state.lambda_sens),
+        "validation_clean": float(found.clean) if found else None,
+        "validation_attacked": float(attacked) if attacked is not None else None,
+    }
 
 
 def _require_cores(config: Config) -> None:
@@ -111,7 +130,7 @@ def _divergence(program: Program, state: TrainState, stop: int, limit: float, ru
     failure = locate(program, state, stop, limit)
     if failure is None:
         return DivergenceError(f"Training stopped before step {stop}: its numbers are not finite, but not again.")
-    advice = "lower training.learning_rate or attack.eps"
+    advice = ADVICE
     if run:
         try:
             keep(run, failure)
@@ -132,8 +151,15 @@ def train_in(
     report: Report = lambda row: None,
 ) -> TrainState:
     """Trains in a run folder: begins there, or continues what is there if it has the same configuration."""
-    folder = Path(folder)
     _require_cores(config)
+    with run_in(Path(folder), problem, config) as run:
+        return train(problem, config, run=run, start=start, report=report)
+
+
+@contextmanager
+def run_in(folder: Path, problem: Problem, config: Config) -> Iterator[Run]:
+    """The run in a folder, for one process at a time: a new one, or the one that is there if it has the same
+    configuration."""
     problem.require(str(config.problem.get("fingerprint", problem.fingerprint)), f"The configuration for '{folder}'")
     with alone(folder):
         if (folder / "config.json").exists():
@@ -141,4 +167,4 @@ def train_in(
             run.require(config)
         else:
             run = Run.create(folder, config)
-        return train(problem, config, run=run, start=start, report=report)
+        yield run

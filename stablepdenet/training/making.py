@@ -1,17 +1,20 @@
-"""From a configuration to its parts."""
+"""From a configuration to its parts: here names become objects."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Any
 
+import equinox as eqx
+import jax
 import optax
 import optax.contrib
 from jaxtyping import PRNGKeyArray
 
+from stablepdenet.attacks import AbstractPGD, PGDLinf
 from stablepdenet.config import Config
 from stablepdenet.errors import ConfigError
-from stablepdenet.methods import METHODS, OTHERS, AbstractMethod
+from stablepdenet.methods import METHODS, OTHERS, AbstractAttacking, AbstractObjective
 from stablepdenet.operators import (
     OPERATORS,
     PLAIN,
@@ -22,6 +25,9 @@ from stablepdenet.operators import (
 )
 from stablepdenet.problems import Problem
 from stablepdenet.refining import refine
+from stablepdenet.training.program import Program
+from stablepdenet.training.schedule import Schedule
+from stablepdenet.training.state import TrainState, streams
 
 # The kind of operator that needs no training.
 SOLVED = "solved"
@@ -31,11 +37,31 @@ FURTHER = 8
 RISING = 0.05
 
 
-def make_method(config: Config) -> AbstractMethod:
-    """The method that the configuration names."""
+def make_program(problem: Problem, config: Config) -> Program:
+    """The training that the configuration describes."""
+    fine = problem.fine if config.training.points == "fine" else ()
+    return Program(
+        dataclasses.replace(problem, blocks=fine) if fine else problem,
+        make_objective(problem, config),
+        make_optimiser(config),
+        Schedule(**{field.name: getattr(config.training, field.name) for field in dataclasses.fields(Schedule)}),
+        key=jax.random.key(config.seed),
+    )
+
+
+def make_objective(problem: Problem, config: Config) -> AbstractObjective:
+    """The objective that the configuration names, with the problem's attack as the configuration changes it."""
     kind = {**METHODS, **OTHERS}[config.method.name]
     own = {field.name for field in dataclasses.fields(kind)}
-    return kind(**{name: value for name, value in vars(config.method).items() if name in own})
+    settings = {name: value for name, value in vars(config.method).items() if name in own}
+    return kind(make_attack(problem, config, needed=issubclass(kind, AbstractAttacking)), **settings)
+
+
+def make_attack(problem: Problem, config: Config, *, needed: bool = True) -> AbstractPGD:
+    """The problem's attack as the configuration changes it. A clean training does without; its validation still asks
+    what one does."""
+    attack = problem.require_attack() if needed else problem.attack or PGDLinf(config.attack.eps)
+    return dataclasses.replace(attack, **vars(config.attack))
 
 
 def make_optimiser(config: Config) -> optax.GradientTransformation:
@@ -56,7 +82,7 @@ def make_operator(problem: Problem, config: Config, *, key: PRNGKeyArray) -> Abs
     if chosen.embedding != PLAIN:
         options["embedding"] = chosen.embedding
     if chosen.kind == "deeponet":
-        options |= {"components": len(problem.solution), "domain": problem.domain}
+        options |= {"components": len(problem.solution), "domain": problem.domain, "tanh_trunk": chosen.tanh_trunk}
     elif len(problem.solution) > 1:
         raise ConfigError(f"operator.kind = {chosen.kind} has one component, and '{problem.name}' has several.")
     operator = OPERATORS[chosen.kind](problem.inputs.size, problem.domain.dimension, **options, key=key)
@@ -65,6 +91,26 @@ def make_operator(problem: Problem, config: Config, *, key: PRNGKeyArray) -> Abs
     if problem.ansatz is None or not isinstance(operator, AbstractBasisOperator):
         raise ConfigError(f"operator.constraints = hard needs an ansatz, and problem '{problem.name}' has none.")
     return ConstrainedOperator(operator, problem.ansatz)
+
+
+def untrained(problem: Problem, config: Config) -> AbstractOperator:
+    """The operator that a training of the configuration begins with."""
+
+    @jax.jit
+    def make(key: PRNGKeyArray) -> AbstractOperator:
+        return make_operator(problem, config, key=streams(key).operator)
+
+    return make(jax.random.key(config.seed))
+
+
+def initial_state(problem: Problem, config: Config) -> TrainState:
+    """The state before the first step."""
+    return make_program(problem, config).initial(untrained(problem, config))
+
+
+def state_shapes(problem: Problem, config: Config) -> TrainState:
+    """The shapes of that state, made without the memory that it needs."""
+    return make_program(problem, config).shapes(eqx.filter_eval_shape(untrained, problem, config))
 
 
 def deployed(operator: AbstractOperator, problem: Problem, config: Config) -> AbstractOperator:

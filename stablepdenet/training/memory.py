@@ -8,22 +8,21 @@ import os
 import jax
 
 from stablepdenet.errors import ConfigError
-from stablepdenet.training.making import SOLVED
 from stablepdenet.training.program import Program
+from stablepdenet.training.state import TrainState
 
 
-def require_memory(program: Program) -> None:
-    """Refuses a training whose state, with a gradient, and inputs are larger than the machine."""
-    if program.config.operator.kind == SOLVED:
-        return
-    training, size = program.config.training, program.problem.inputs.size
-    state = jax.tree.leaves(program.shapes())
-    own = sum(leaf.size * leaf.dtype.itemsize for leaf in state if hasattr(leaf.dtype, "itemsize"))
-    needed = 2 * own + 4 * size * (training.functions + training.validation)
+def require_memory(program: Program, state: TrainState) -> None:
+    """Refuses a training whose state (shapes are enough), with a gradient, and inputs are larger than the machine."""
+    schedule, size = program.schedule, program.problem.inputs.size
+    arrays = [leaf for leaf in jax.tree.leaves(state) if hasattr(getattr(leaf, "dtype", None), "itemsize")]
+    own = sum(leaf.size * leaf.dtype.itemsize for leaf in arrays)
+    needed = 2 * own + 4 * size * (schedule.functions + schedule.validation)
     if needed > physical():
         raise ConfigError(
             f"This training needs {needed / 2**30:.3g} GiB for its parameters and inputs, the machine has "
-            f"{physical() / 2**30:.3g}: lower operator.width, operator.depth, training.functions or training.batch."
+            f"{physical() / 2**30:.3g}: take a smaller network, fewer functions or a smaller batch (operator.width, "
+            "operator.depth, training.functions, training.batch)."
         )
 
 

@@ -21,6 +21,7 @@ from filelock import FileLock, Timeout
 
 from stablepdenet.config import Config, flatten, override
 from stablepdenet.errors import CheckpointError, ConfigError, DamageError, StorageError
+from stablepdenet.files import storage, write_json, write_synced
 from stablepdenet.training import checkpoint
 from stablepdenet.training.state import TrainState
 
@@ -135,7 +136,7 @@ class Run:
             rows = [_numbers(line, names) for line in lines]
             kept = [(line, row) for line, row in zip(lines, rows, strict=True) if row and row["step"] <= step]
             text = "".join(f"{line}\r\n" for line in [header, *(line for line, _ in kept)] if line)
-            checkpoint.write_synced(self.log, text.encode())
+            write_synced(self.log, text.encode())
         return Past(kept[-1][1]["seconds"], kept[0][1]["loss"]) if kept else Past()
 
 
@@ -184,20 +185,4 @@ def read_json(path: Path) -> Any:
     except (OSError, ValueError, RecursionError):
         raise CheckpointError(
             f"'{path.parent}' is not a run folder (no readable {path.name}): give the folder that `train` wrote."
-        ) from None
-
-
-def write_json(path: Path, content: Any, *, indent: int | None = 1) -> None:
-    """Writes JSON in one piece."""
-    checkpoint.write_synced(path, (json.dumps(content, indent=indent) + "\n").encode())
-
-
-@contextmanager
-def storage(folder: Path, option: str = "--out") -> Iterator[None]:
-    """Turns what the file system refuses into one sentence that names the option to change."""
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(
-            f"Cannot write to '{folder}' ({error.strerror or error}): choose a writable {option}."
         ) from None

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stablepdenet.config import Config, override
+from stablepdenet.files import storage
 from stablepdenet.methods import METHODS
 from stablepdenet.problems import Problem
 from stablepdenet.training.loop import Report, train, train_in
-from stablepdenet.training.run import storage
 from stablepdenet.training.state import TrainState
 
 NewReport = Callable[[str, Config], Report]
