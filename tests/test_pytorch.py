@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from jaxtyping import Array
 
-from stablepdenet.attacks import PGDLinf
+from stablepdenet.attacks import PGD, LinfBall
 from stablepdenet.errors import ConfigError
 from stablepdenet.operators import (
     AbstractOperator,
@@ -123,7 +123,7 @@ def test_traced_points_in_a_scan() -> None:
 def test_an_attack_finds_the_same_perturbation(kind: str) -> None:
     def attacked(operator: AbstractOperator) -> Array:
         objective = residual_loss(operator.on(QUERIES)) if kind == "residual" else value_loss(operator)
-        return jax.jit(lambda a, key: PGDLinf(eps=0.05)(objective, a, key=key).delta)(A, KEYS[0])
+        return jax.jit(lambda a, key: PGD(LinfBall(0.05))(objective, a, key=key).delta)(A, KEYS[0])
 
     found, expected = np.asarray(attacked(OPERATOR)), np.asarray(attacked(NETWORK))
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from stablepdenet import physics, points
-from stablepdenet.attacks import PGDLinf
+from stablepdenet.attacks import PGD, LinfBall
 from stablepdenet.domain import Box
 from stablepdenet.errors import ConfigError
 from stablepdenet.evaluation import evaluation_inputs
@@ -29,7 +29,7 @@ def _toy(residual, *, weight=1.0, num=40):
         domain=Box(x=(0, 1)),
         inputs=Inputs(a=SensorInput(GaussianField(length_scale=1.0), x)),
         blocks=(Block("pde", x[:, None], residual, weight),),
-        attack=PGDLinf(eps=0.05),
+        attack=PGD(LinfBall(0.05)),
         reference=lambda a: np.asarray(a, np.float64),
         axes=(x,),
     )

@@ -9,21 +9,18 @@ from abc import abstractmethod
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
-# A number, or a traced one: a sweep over budgets then compiles once.
-Budget = float | Float[Array, ""]
-Switch = bool | Bool[Array, ""]
+from stablepdenet.errors import ConfigError
+from stablepdenet.spaces import Inputs
 
 
 class AbstractAdmissibleSet(eqx.Module):
     """A set A of inputs."""
 
     @abstractmethod
-    def project(
-        self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"], eps: Budget
-    ) -> Float[Array, "batch m"]:
-        """Solves min ||d - delta||_2 subject to |d_i| <= eps and a + d in A, for each input of the batch."""
+    def project(self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"]) -> Float[Array, "batch m"]:
+        """The nearest d with a + d in A, for each input of the batch."""
 
     @abstractmethod
     def shrinkage(self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"]) -> Float[Array, "batch 1"]:
@@ -42,10 +39,8 @@ class AbstractAdmissibleSet(eqx.Module):
 class Unrestricted(AbstractAdmissibleSet):
     """Every input."""
 
-    def project(
-        self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"], eps: Budget
-    ) -> Float[Array, "batch m"]:
-        return jnp.clip(delta, -eps, eps)
+    def project(self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"]) -> Float[Array, "batch m"]:
+        return delta
 
     def shrinkage(self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"]) -> Float[Array, "batch 1"]:
         return jnp.ones((len(a), 1))
@@ -57,12 +52,9 @@ class Unrestricted(AbstractAdmissibleSet):
 class PeriodicEndpoints(AbstractAdmissibleSet):
     """Inputs whose first and last sensor value agree: functions of period 1 with a sensor at both ends."""
 
-    def project(
-        self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"], eps: Budget
-    ) -> Float[Array, "batch m"]:
-        # Both ends move together, so the nearest common value is their mean; the box is the same for both.
-        ends = 0.5 * (delta[:, :1] + delta[:, -1:])
-        return jnp.clip(jnp.concatenate([ends, delta[:, 1:-1], ends], axis=1), -eps, eps)
+    def project(self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"]) -> Float[Array, "batch m"]:
+        # Both ends move together, so the nearest common value is their mean.
+        return _equal_ends(delta)
 
     def shrinkage(self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"]) -> Float[Array, "batch 1"]:
         # A line through a in any other direction leaves this subspace at once. The tolerance is float32 rounding.
@@ -71,12 +63,16 @@ class PeriodicEndpoints(AbstractAdmissibleSet):
 
     def snap(self, a: Float[Array, "batch m"]) -> Float[Array, "batch m"]:
         # Their mean, so that both ends share one gradient and a sign step moves them alike.
-        ends = 0.5 * (a[:, :1] + a[:, -1:])
-        return jnp.concatenate([ends, a[:, 1:-1], ends], axis=1)
+        return _equal_ends(a)
 
     @property
     def condition(self) -> str:
         return "first and last value agree"
+
+
+def _equal_ends(values: Float[Array, "batch m"]) -> Float[Array, "batch m"]:
+    ends = 0.5 * (values[:, :1] + values[:, -1:])
+    return jnp.concatenate([ends, values[:, 1:-1], ends], axis=1)
 
 
 class ValueRange(AbstractAdmissibleSet):
@@ -85,10 +81,8 @@ class ValueRange(AbstractAdmissibleSet):
     lower: float
     upper: float = float("inf")
 
-    def project(
-        self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"], eps: Budget
-    ) -> Float[Array, "batch m"]:
-        return jnp.clip(delta, jnp.maximum(self.lower - a, -eps), jnp.minimum(self.upper - a, eps))
+    def project(self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"]) -> Float[Array, "batch m"]:
+        return jnp.clip(delta, self.lower - a, self.upper - a)
 
     def shrinkage(self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"]) -> Float[Array, "batch 1"]:
         room = jnp.where(delta < 0, self.lower - a, self.upper - a)
@@ -101,3 +95,40 @@ class ValueRange(AbstractAdmissibleSet):
     @property
     def condition(self) -> str:
         return f"values lie in [{self.lower:g}, {self.upper:g}]"
+
+
+class ProductSet(AbstractAdmissibleSet):
+    """A set for each of several inputs; an input without one is unrestricted.
+
+    ProductSet(problem.inputs, {"k": ValueRange(0.1)})
+    """
+
+    inputs: Inputs
+    sets: dict[str, AbstractAdmissibleSet]
+
+    def __check_init__(self) -> None:
+        unknown = next((name for name in self.sets if name not in self.inputs.slices), None)
+        if unknown or not self.sets:
+            what = f"'{unknown}' is none of them" if unknown else "give one of them a set"
+            raise ConfigError(f"ProductSet: the inputs are {', '.join(self.inputs)}; {what}.")
+
+    def project(self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"]) -> Float[Array, "batch m"]:
+        for name, own in self.sets.items():
+            columns = self.inputs.slices[name]
+            delta = delta.at[:, columns].set(own.project(delta[:, columns], a[:, columns]))
+        return delta
+
+    def shrinkage(self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"]) -> Float[Array, "batch 1"]:
+        slices = self.inputs.slices
+        each = [own.shrinkage(delta[:, slices[name]], a[:, slices[name]]) for name, own in self.sets.items()]
+        return jnp.min(jnp.concatenate(each, axis=1), axis=1, keepdims=True)
+
+    def snap(self, a: Float[Array, "batch m"]) -> Float[Array, "batch m"]:
+        for name, own in self.sets.items():
+            columns = self.inputs.slices[name]
+            a = a.at[:, columns].set(own.snap(a[:, columns]))
+        return a
+
+    @property
+    def condition(self) -> str:
+        return " and ".join(f"{name}'s {own.condition}" for name, own in self.sets.items())

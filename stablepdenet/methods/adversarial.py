@@ -6,7 +6,7 @@ import dataclasses
 
 from jaxtyping import Array, Float
 
-from stablepdenet.attacks import AbstractPGD
+from stablepdenet.attacks import PGD
 from stablepdenet.methods.base import AbstractMethod, Batch, Terms, physics_terms, random_start
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.physics import block_norms, residual_map
@@ -23,7 +23,7 @@ class Adversarial(AbstractMethod):
 class Noise(Adversarial):
     """J = E_a E_delta L_phys(theta; a + delta) with random delta: augmentation by noise."""
 
-    def perturb(self, attack: AbstractPGD) -> AbstractPGD:
+    def perturb(self, attack: PGD) -> PGD:
         return random_start(attack)
 
 
@@ -31,5 +31,5 @@ class OneStep(Adversarial):
     """AdvPI with the attack's first step alone, as long as the radius: FGSM (Goodfellow et al. 2015, "Explaining and
     harnessing adversarial examples")."""
 
-    def perturb(self, attack: AbstractPGD) -> AbstractPGD:
+    def perturb(self, attack: PGD) -> PGD:
         return dataclasses.replace(attack, steps=1, step_size=1.0, random_start=False)

@@ -10,7 +10,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from stablepdenet.attacks import AbstractPGD, Objective
+from stablepdenet.attacks import PGD, Objective
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.physics import BlockNorms, physics_loss, residual_map, weighted_sum
 from stablepdenet.problems import Problem
@@ -45,7 +45,7 @@ class AbstractMethod(eqx.Module):
     def terms(self, operator: AbstractOperator, problem: Problem, batch: Batch, weight: Float[Array, ""]) -> Terms:
         """The objective on a batch; `weight` is lambda_sens, or that of whatever penalty a method has."""
 
-    def perturb(self, attack: AbstractPGD) -> AbstractPGD:
+    def perturb(self, attack: PGD) -> PGD:
         """How it searches, from the attack that the configuration names: by that."""
         return attack
 
@@ -82,7 +82,7 @@ class AbstractPenalised(AbstractMethod):
         return self.rho / (1.0 - self.rho) * physics / penalty
 
 
-def random_start(attack: AbstractPGD) -> AbstractPGD:
+def random_start(attack: PGD) -> PGD:
     """No search: somewhere in the attack's set."""
     return dataclasses.replace(attack, steps=0, random_start=True)
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from stablepdenet.attacks import AbstractPGD, Objective
+from stablepdenet.attacks import PGD, Objective
 from stablepdenet.methods.base import AbstractPenalised, Batch, random_start
 from stablepdenet.operators import AbstractOperator, Query
 from stablepdenet.physics import BlockNorms, block_norms, residual_map
@@ -40,7 +40,7 @@ class Trades(AbstractPenalised):
 
     perturbed: ClassVar[bool] = False
 
-    def perturb(self, attack: AbstractPGD) -> AbstractPGD:
+    def perturb(self, attack: PGD) -> PGD:
         # The distance from G(a) has no slope at a.
         return dataclasses.replace(attack, random_start=True)
 
@@ -61,7 +61,7 @@ class Jacobian(AbstractPenalised):
 
     perturbed: ClassVar[bool] = False
 
-    def perturb(self, attack: AbstractPGD) -> AbstractPGD:
+    def perturb(self, attack: PGD) -> PGD:
         return random_start(attack)
 
     def parts(self, operator: AbstractOperator, problem: Problem, batch: Batch) -> tuple[BlockNorms, Array]:

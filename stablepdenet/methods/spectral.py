@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from stablepdenet.attacks import AbstractPGD
+from stablepdenet.attacks import PGD
 from stablepdenet.errors import ConfigError
 from stablepdenet.methods.base import AbstractPenalised, Batch, random_start
 from stablepdenet.operators import AbstractOperator
@@ -26,7 +26,7 @@ class Spectral(AbstractPenalised):
 
     perturbed: ClassVar[bool] = False
 
-    def perturb(self, attack: AbstractPGD) -> AbstractPGD:
+    def perturb(self, attack: PGD) -> PGD:
         return random_start(attack)
 
     def parts(self, operator: AbstractOperator, problem: Problem, batch: Batch) -> tuple[BlockNorms, Array]:

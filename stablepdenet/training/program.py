@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from stablepdenet.attacks import PGDLinf
+from stablepdenet.attacks import PGD, LinfBall
 from stablepdenet.config import Config
 from stablepdenet.methods import AbstractMethod, Batch, Clean, Terms
 from stablepdenet.operators import AbstractOperator
@@ -46,8 +46,9 @@ class Program:
         self.problem, self.config = dataclasses.replace(problem, blocks=fine or problem.blocks), config
         self.method = make_method(config)
         # Clean methods do without; their validation still asks what an attack does.
-        attack = problem.require_attack() if self.method.attacks else problem.attack or PGDLinf(config.attack.eps)
-        self.attack = dataclasses.replace(attack, **vars(config.attack))
+        attack = problem.require_attack() if self.method.attacks else problem.attack or PGD(LinfBall(0.05))
+        own = dataclasses.asdict(config.attack)
+        self.attack = dataclasses.replace(attack.with_eps(own.pop("eps")), **own)
         self.perturb = self.method.perturb(self.attack)
         self.optimiser = make_optimiser(config)
 
