@@ -1,4 +1,5 @@
 from .attacks import PGD as PGD
+from .attacks import AbstractAdmissibleSet as AbstractAdmissibleSet
 from .attacks import AbstractBall as AbstractBall
 from .attacks import BandLimitedBall as BandLimitedBall
 from .attacks import L1Ball as L1Ball
