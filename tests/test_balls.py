@@ -271,9 +271,9 @@ def test_a_product_trains() -> None:
     ("make", "words"),
     [
         (lambda: sp.ProductBall(PRODUCT, {"x": sp.LinfBall(0.1)}), "'x' is none"),
-        (lambda: sp.ProductBall(PRODUCT, {}), "give one"),
+        (lambda: sp.ProductBall(PRODUCT, {}), "at least one of them"),
         (lambda: sp.ProductSet(PRODUCT, {"x": sp.ValueRange(0.0)}), "'x' is none"),
-        (lambda: sp.SparseBall(0.1, count=0), "at least one"),
+        (lambda: sp.SparseBall(0.1, count=0), "at least one entry"),
     ],
 )
 def test_what_makes_no_sense_is_refused(make: Callable[[], object], words: str) -> None:

@@ -3,12 +3,12 @@
 from stablepdenet.attacks.admissible import (
     AbstractAdmissibleSet,
     PeriodicEndpoints,
-    ProductSet,
     Unrestricted,
     ValueRange,
 )
-from stablepdenet.attacks.balls import AbstractBall, BandLimitedBall, L1Ball, LinfBall, ProductBall, SparseBall
+from stablepdenet.attacks.balls import AbstractBall, BandLimitedBall, L1Ball, LinfBall, SparseBall
 from stablepdenet.attacks.pgd import PGD, Attacked, Objective
+from stablepdenet.attacks.product import ProductBall, ProductSet
 from stablepdenet.attacks.search import (
     Search,
     apgd,

@@ -11,9 +11,6 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from stablepdenet.errors import ConfigError
-from stablepdenet.spaces import Inputs
-
 
 class AbstractAdmissibleSet(eqx.Module):
     """A set A of inputs."""
@@ -95,40 +92,3 @@ class ValueRange(AbstractAdmissibleSet):
     @property
     def condition(self) -> str:
         return f"values lie in [{self.lower:g}, {self.upper:g}]"
-
-
-class ProductSet(AbstractAdmissibleSet):
-    """A set for each of several inputs; an input without one is unrestricted.
-
-    ProductSet(problem.inputs, {"k": ValueRange(0.1)})
-    """
-
-    inputs: Inputs
-    sets: dict[str, AbstractAdmissibleSet]
-
-    def __check_init__(self) -> None:
-        unknown = next((name for name in self.sets if name not in self.inputs.slices), None)
-        if unknown or not self.sets:
-            what = f"'{unknown}' is none of them" if unknown else "give one of them a set"
-            raise ConfigError(f"ProductSet: the inputs are {', '.join(self.inputs)}; {what}.")
-
-    def project(self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"]) -> Float[Array, "batch m"]:
-        for name, own in self.sets.items():
-            columns = self.inputs.slices[name]
-            delta = delta.at[:, columns].set(own.project(delta[:, columns], a[:, columns]))
-        return delta
-
-    def shrinkage(self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"]) -> Float[Array, "batch 1"]:
-        slices = self.inputs.slices
-        each = [own.shrinkage(delta[:, slices[name]], a[:, slices[name]]) for name, own in self.sets.items()]
-        return jnp.min(jnp.concatenate(each, axis=1), axis=1, keepdims=True)
-
-    def snap(self, a: Float[Array, "batch m"]) -> Float[Array, "batch m"]:
-        for name, own in self.sets.items():
-            columns = self.inputs.slices[name]
-            a = a.at[:, columns].set(own.snap(a[:, columns]))
-        return a
-
-    @property
-    def condition(self) -> str:
-        return " and ".join(f"{name}'s {own.condition}" for name, own in self.sets.items())

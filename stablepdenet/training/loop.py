@@ -12,9 +12,10 @@ from shlex import quote
 from stablepdenet.config import Config
 from stablepdenet.cores import usable
 from stablepdenet.errors import ConfigError, DivergenceError, Interrupted, StorageError
-from stablepdenet.problems import Problem
+from stablepdenet.problems import Problem, warn_of_contradictions
 from stablepdenet.signals import stop_requests
 from stablepdenet.training.failure import culprit, examine, keep, locate
+from stablepdenet.training.making import SOLVED
 from stablepdenet.training.memory import require_memory
 from stablepdenet.training.program import Program
 from stablepdenet.training.run import Past, Row, Run, alone
@@ -39,6 +40,8 @@ def train(
     in memory. `start` is where a run without checkpoints begins (a shared warm-up).
     """
     _require_cores(config)
+    if config.operator.kind != SOLVED:  # `solve` looks by itself
+        warn_of_contradictions(problem)
     program = Program(problem, config)
     require_memory(program)
     state = start if start is not None else program.initial()
