@@ -169,5 +169,5 @@ def _jumps(problem: Problem, place: Float[ndarray, " dim"], faces: tuple[Face, F
     places = np.stack([on_first, on_second, *point_sets.hammersley(PLACES, problem.domain.intervals)])
     with jax.enable_x64(True):
         parts = [part for part in (problem.ansatz.lift, problem.ansatz.features) if part]
-        found = [np.asarray(part(jnp.asarray(places))) for part in parts]
+        found = [np.asarray(jax.jit(part)(jnp.asarray(places))) for part in parts]
     return any(bool(np.any(np.abs(each[0] - each[1]) > JUMP * np.max(np.abs(each), axis=0))) for each in found)
