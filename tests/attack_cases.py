@@ -24,7 +24,9 @@ def runner(attack: PGD, objective: Callable[[Array], Array]) -> Callable[..., At
     return jax.jit(lambda steps, a, key: eqx.tree_at(lambda x: x.steps, attack, steps)(objective, a, key=key))
 
 
-def attack_jitted(attack: PGD, objective: Callable[[Array], Array], a: np.ndarray, key: Array = KEY) -> Attacked:
+def attack_jitted(
+    attack: PGD, objective: Callable[[Array], Array], a: Array | np.ndarray, key: Array = KEY
+) -> Attacked:
     return jax.jit(lambda a, key: attack(objective, a, key=key))(jnp.asarray(a), key)
 
 

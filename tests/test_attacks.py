@@ -55,13 +55,15 @@ def assert_within(attack: PGD, a: np.ndarray, attacked: Attacked) -> None:
     a, delta = a.astype(np.float32).astype(np.float64), delta.astype(np.float64)
     # The snap may only remove rounding: a few units in the last place of numbers up to 10.
     np.testing.assert_allclose(inputs, a + delta, rtol=0, atol=2e-6)
-    if isinstance(attack.ball, LinfBall):
+    ball = attack.ball
+    if isinstance(ball, LinfBall):
         assert np.abs(delta).max() <= np.float32(EPS)
     else:
-        modes = attack.ball.input.modes(attack.ball.band)
+        assert isinstance(ball, BandLimitedBall)
+        modes = ball.input.modes(ball.band)
         beta = np.linalg.lstsq(modes.T, delta.T)[0].T
         np.testing.assert_allclose(beta @ modes, delta, rtol=0, atol=1e-6)  # in the span of the modes
-        norm = np.sqrt((a**2).sum(axis=1) if attack.ball.input is MODAL else (a**2).mean(axis=1))
+        norm = np.sqrt((a**2).sum(axis=1) if ball.input is MODAL else (a**2).mean(axis=1))
         assert np.all(np.linalg.norm(beta, axis=1) <= EPS * norm * (1 + 1e-6))  # float32 rounding of the norm
     if isinstance(attack.admissible, PeriodicEndpoints):
         assert np.array_equal(inputs[:, 0], inputs[:, -1])

@@ -76,8 +76,7 @@ def test_a_projection_is_the_nearest_point(name: str, nearest: Callable[[np.ndar
     for row, found in zip(z, projected, strict=True):
         expected = nearest(row)
         # Where entries tie, several points are nearest: distances decide.
-        distances = [np.linalg.norm(each - row) for each in (found, expected)]
-        np.testing.assert_allclose(*distances, rtol=1e-6, atol=1e-7)
+        assert np.isclose(np.linalg.norm(found - row), np.linalg.norm(expected - row), rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(again, projected, rtol=0, atol=1e-15)
     assert np.any(projected != z) and np.any(np.all(projected == z, axis=1)) == (name == "l1")
 
@@ -206,8 +205,7 @@ def test_a_product_of_balls_does_to_each_input_what_its_ball_does() -> None:
         delta = attack_jitted(attack, lambda x: x @ joint, a).delta
         for name, columns in inputs.slices.items():
             alone = sp.PGD(balls[name], random_start=False)
-            own = weights[name]
-            expected = attack_jitted(alone, lambda x, own=own: x @ own, parts[name]).delta
+            expected = attack_jitted(alone, partial(jnp.dot, b=weights[name]), parts[name]).delta
             np.testing.assert_allclose(delta[:, columns], expected, rtol=1e-10, atol=1e-14)
             np.testing.assert_allclose(half[:, columns], 0.5 * expected, rtol=1e-10, atol=1e-14)
 
@@ -236,9 +234,9 @@ def test_a_product_attack_raises_the_loss_of_a_problem_with_two_inputs() -> None
 
 
 def test_a_product_attack_has_the_gradient_of_the_objective() -> None:
-    ball, a = FAMILY["product"]
+    ball, clean = FAMILY["product"]
     with jax.enable_x64(True):
-        a = jnp.asarray(a)
+        a = jnp.asarray(clean)
         attack = sp.PGD(ball, admissible("periodic", "product"))
         z = 0.01 * jnp.ones((3, ball.size(a.shape[1])))
 

@@ -38,8 +38,10 @@ COMMAND = [
 
 def start(out):
     # A group of its own, so that a kill reaches the workers as it does in a terminal.
-    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
-    return subprocess.Popen([*COMMAND, f"--out={out}"], **pipes)
+    command = [*COMMAND, f"--out={out}"]
+    return subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
 
 
 def logged(out):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -115,7 +117,7 @@ def test_one_step_goes_to_the_surface_at_once(case):
 @pytest.mark.parametrize("name", OTHERS)
 def test_every_defence_trains_and_has_its_share(name):
     problem, config = setup(method__name=name, method__rho=0.2)
-    rows = []
+    rows: list[dict[str, Any]] = []
     state = train(problem, config, report=rows.append)
     first = next(row for row in rows if row["step"] > 20)
     assert int(state.step) == 60 and rows[-1]["validation_attacked"] < rows[0]["loss"] * 100

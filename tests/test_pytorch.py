@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Thread
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax
@@ -26,7 +27,11 @@ from stablepdenet.operators import (
 )
 from stablepdenet.operators.mlp import MLP
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+if TYPE_CHECKING:
+    import torch
+else:
+    # The lock has it for the machines of `pyproject.toml` only.
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 KEYS = jax.random.split(jax.random.key(0), 4)
 NETWORK = eqx.tree_at(lambda o: o.bias, DeepONet(6, 2, width=16, depth=3, key=KEYS[0]), jnp.asarray(0.3))
