@@ -5,7 +5,7 @@ PEERS := .venv-peers
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all lint bench bench-accuracy bench-layouts bench-steps bench-profile bench-growth bench-serving bench-startup zoo faults dependencies lock clean
+.PHONY: demo test test-slow test-all lint bench bench-accuracy bench-layouts bench-steps bench-profile bench-growth bench-serving bench-startup zoo faults dependencies lock clean
 
 demo: $(VENV)/installed
 	$(BIN)/stablepdenet demo --out runs/demo
@@ -13,7 +13,10 @@ demo: $(VENV)/installed
 test: $(VENV)/installed-test
 	$(BIN)/python -m pytest -m "not slow"
 
-# All tests: also those of more than half a minute each.
+# The rest, and all of them.
+test-slow: $(VENV)/installed-test
+	$(BIN)/python -m pytest -m slow
+
 test-all: $(VENV)/installed-test
 	$(BIN)/python -m pytest
 

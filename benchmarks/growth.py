@@ -52,7 +52,7 @@ FULL, QUICK = Effort(sizes=7, rounds=11, budget=0.35), Effort(sizes=4, rounds=3,
 
 def equation(residual, dimension):
     """One residual at as many points as heat has inside, its input as heat's; nobody asks for its solution."""
-    from stablepdenet import Block, Box, GaussianField, Inputs, PGDLinf, Problem, SensorInput, points
+    from stablepdenet import PGD, Block, Box, GaussianField, Inputs, LinfBall, Problem, SensorInput, points
 
     return Problem(
         name="growth",
@@ -60,7 +60,7 @@ def equation(residual, dimension):
         domain=Box(**dict.fromkeys("xyz"[:dimension], (0, 1))),
         inputs=Inputs(a=SensorInput(GaussianField(length_scale=1.0), points.uniform(101))),
         blocks=(Block("pde", points.hammersley(1000, [(0, 1)] * dimension), residual),),
-        attack=PGDLinf(eps=0.05),
+        attack=PGD(LinfBall(0.05)),
         reference=lambda a: a,
         axes=(points.uniform(2),) * dimension,
     )

@@ -41,7 +41,7 @@ reaction = sp.Problem(
         sp.Block("pde", points.hammersley(500), lambda u, u_xx, a: -u_xx + RATE * u**3 - a),
         sp.Block("bc", points.boundary(), lambda u: u, weight=1000.0),
     ),
-    attack=sp.PGDLinf(eps=1.0),
+    attack=sp.PGD(sp.LinfBall(1.0)),
     reference=newton,
     axes=(grid,),
     tests=200,

@@ -39,7 +39,7 @@ advection_diffusion = sp.Problem(
         sp.Block("bc", points.periodic(points.hammersley(50)[:, 0]), sp.periodic_residual),
         sp.Block("ic", points.initial(sensors), lambda u, a: u - a, weight=10.0),
     ),
-    attack=sp.PGDLinf(eps=0.02, admissible=sp.PeriodicEndpoints()),
+    attack=sp.PGD(sp.LinfBall(0.02), sp.PeriodicEndpoints()),
     reference=exact,
     axes=(sensors, times),
     functions=500,

@@ -1,6 +1,13 @@
+from .attacks import PGD as PGD
+from .attacks import AbstractAdmissibleSet as AbstractAdmissibleSet
+from .attacks import AbstractBall as AbstractBall
+from .attacks import BandLimitedBall as BandLimitedBall
+from .attacks import L1Ball as L1Ball
+from .attacks import LinfBall as LinfBall
 from .attacks import PeriodicEndpoints as PeriodicEndpoints
-from .attacks import PGDBandLimited as PGDBandLimited
-from .attacks import PGDLinf as PGDLinf
+from .attacks import ProductBall as ProductBall
+from .attacks import ProductSet as ProductSet
+from .attacks import SparseBall as SparseBall
 from .attacks import Unrestricted as Unrestricted
 from .attacks import ValueRange as ValueRange
 from .config import Config as Config

@@ -27,15 +27,13 @@ class JudgedOperator(AbstractOperator):
     operator: AbstractOperator
     judge: SpectralOperator
 
-    def __call__(
-        self, a: Float[Array, "batch m"], points: Points
-    ) -> Float[Array, "batch n *components"]:
-        return self.operator(a, points)
+    def __call__(self, a: Float[Array, "batch m"], points: Points) -> Float[Array, "batch n *components"]:
+        return self.operator(a, jnp.asarray(points))
 
     def answer(self, a: Float[Array, "batch m"], points: Points) -> Estimated:
         """The operator's answers with estimates of their errors: their difference from the judge's answers, and the
         error that the judge estimates of these."""
-        own, judged = self.operator(a, points), self.judge.answer(a, points)
+        own, judged = self.operator(a, jnp.asarray(points)), self.judge.answer(a, points)
         errors = judged.u + judged.errors - own
         axes = tuple(range(1, own.ndim))
         share = jnp.sqrt(jnp.sum(errors**2, axis=axes) / jnp.sum((own + errors) ** 2, axis=axes))

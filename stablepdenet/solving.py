@@ -15,7 +15,7 @@ from numpy import ndarray
 
 from stablepdenet.errors import ConfigError
 from stablepdenet.operators import Derivative, Functions, LinearOperator, box_functions, each_component, table
-from stablepdenet.problems import BoundBlock, Problem
+from stablepdenet.problems import BoundBlock, Problem, warn_of_contradictions
 
 # Singular values below this part of the largest are rounding. Further cuts are for coefficients so large that float32
 # could not add up their functions.
@@ -45,6 +45,7 @@ def solve(problem: Problem) -> LinearOperator:
         raise ConfigError(
             f"Problem '{problem.name}' is not linear in its solution and inputs: train an operator for it instead."
         )
+    warn_of_contradictions(problem)
     lift = problem.ansatz.lift if problem.ansatz else None
     features = fixed_functions(problem)
     bound = [BoundBlock(problem, block) for block in problem.fine or problem.blocks]

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from stablepdenet.attacks import AbstractPGD, Attacked
+from stablepdenet.attacks import PGD, Attacked
 from stablepdenet.spaces import GaussianField, ModalInput, SensorInput, SineSeries
 
 MODAL = ModalInput(SineSeries())
@@ -19,13 +19,13 @@ SENSOR = SensorInput(GaussianField(), SENSORS)
 KEY = jax.random.key(0)
 
 
-def runner(attack: AbstractPGD, objective: Callable[[Array], Array]) -> Callable[..., Attacked]:
+def runner(attack: PGD, objective: Callable[[Array], Array]) -> Callable[..., Attacked]:
     """The attack as a function of (number of steps, inputs, key): one compilation serves them all."""
     return jax.jit(lambda steps, a, key: eqx.tree_at(lambda x: x.steps, attack, steps)(objective, a, key=key))
 
 
 def attack_jitted(
-    attack: AbstractPGD, objective: Callable[[Array], Array], a: np.ndarray, key: Array = KEY
+    attack: PGD, objective: Callable[[Array], Array], a: Array | np.ndarray, key: Array = KEY
 ) -> Attacked:
     return jax.jit(lambda a, key: attack(objective, a, key=key))(jnp.asarray(a), key)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +17,7 @@ class Case(NamedTuple):
 
     problem: sp.Problem
     inputs: dict[str, np.ndarray]
-    solution: object
+    solution: Callable[..., Any]
 
     @property
     def a(self):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from typer.testing import CliRunner
@@ -56,7 +57,7 @@ def result_of(problem, seed, rows=None, **changes):
         "seed": seed,
         "training": {"steps": 30, "warmup": 10, "batch": len(problem)},
     }
-    content = {
+    content: dict[str, Any] = {
         "rows": list(rows_of(problem, seed)) if rows is None else rows,
         "settings": {"pi": settings, "stable": settings},
         "curves": curves,

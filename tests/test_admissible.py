@@ -12,10 +12,11 @@ from attack_cases import MODAL, modal_inputs
 from scipy.optimize import minimize
 
 from stablepdenet.attacks import (
+    PGD,
     AbstractAdmissibleSet,
+    BandLimitedBall,
+    LinfBall,
     PeriodicEndpoints,
-    PGDBandLimited,
-    PGDLinf,
     Unrestricted,
     ValueRange,
 )
@@ -51,9 +52,9 @@ def test_projection_is_the_nearest_admissible_perturbation(admissible: AbstractA
     a[0, 1] = 0.2  # on the boundary of the range
     delta = generator.normal(size=(8, 5)) * np.geomspace(0.05, 2, 8)[:, None]  # from inside to far outside
     with jax.enable_x64(True):
-        projected = admissible.project(jnp.asarray(delta), jnp.asarray(a), eps)
-        again = np.asarray(admissible.project(projected, jnp.asarray(a), eps))
-        projected = np.asarray(projected)
+        attack = PGD(LinfBall(eps), admissible)
+        projected = np.asarray(attack.project(jnp.asarray(delta), jnp.asarray(a)))
+        again = np.asarray(attack.project(jnp.asarray(projected), jnp.asarray(a)))
     equal_ends = [{"type": "eq", "fun": lambda d: d[0] - d[-1], "jac": lambda d: np.array([1.0, 0, 0, 0, -1])}]
     for row, clean, actual in zip(delta, a, projected, strict=True):
         lower, upper = np.full(5, -eps), np.full(5, eps)
@@ -68,15 +69,14 @@ def test_projection_is_the_nearest_admissible_perturbation(admissible: AbstractA
 
 def test_ball_projection_is_the_nearest_point_of_the_ball() -> None:
     generator = np.random.default_rng(2)
-    attack = PGDBandLimited(0.2, input=MODAL, band=4)
+    attack = PGD(BandLimitedBall(0.2, MODAL, 4))
     a = np.concatenate([modal_inputs(), modal_inputs()])
     radius = 0.2 * np.linalg.norm(a, axis=1)
     z = generator.normal(size=(6, 4))
     z *= (radius * np.array([0.5, 3, 1.2, 20, 0.9, 2]) / np.linalg.norm(z, axis=1))[:, None]
     with jax.enable_x64(True):
-        projected = attack.project(jnp.asarray(z), jnp.asarray(a))
-        again = np.asarray(attack.project(projected, jnp.asarray(a)))
-        projected = np.asarray(projected)
+        projected = np.asarray(attack.project(jnp.asarray(z), jnp.asarray(a)))
+        again = np.asarray(attack.project(jnp.asarray(projected), jnp.asarray(a)))
     unit_ball = [{"type": "ineq", "fun": lambda d: 1 - d @ d, "jac": lambda d: -2 * d}]
     for row, r, actual in zip(z, radius, projected, strict=True):
         np.testing.assert_allclose(actual / r, nearest(row / r, np.zeros(4), None, unit_ball), rtol=0, atol=1e-6)
@@ -135,7 +135,7 @@ def test_inputs_outside_of_a_set_are_found_but_not_those_that_rounding_moved():
     a[2, -1] += 1e-3
     a[3, 5] = np.nan
     assert list(inadmissible(a, problem)) == [False, False, True, True]
-    positive = dataclasses.replace(problem, attack=PGDLinf(eps=0.05, admissible=ValueRange(0.0)))
+    positive = dataclasses.replace(problem, attack=PGD(LinfBall(0.05), admissible=ValueRange(0.0)))
     assert list(inadmissible(np.abs(a[:3]), positive)) == [False] * 3
     assert list(inadmissible(-1.0 - np.abs(a[:3]), positive)) == [True] * 3
-    assert positive.attack.admissible.condition == "values lie in [0, inf]"
+    assert positive.admissible.condition == "values lie in [0, inf]"

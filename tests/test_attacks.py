@@ -14,11 +14,11 @@ from attack_cases import KEY, MODAL, SENSOR, attack_jitted, modal_inputs, runner
 from jaxtyping import Array
 
 from stablepdenet.attacks import (
-    AbstractPGD,
+    PGD,
     Attacked,
+    BandLimitedBall,
+    LinfBall,
     PeriodicEndpoints,
-    PGDBandLimited,
-    PGDLinf,
     ValueRange,
 )
 
@@ -35,19 +35,19 @@ def wild(a: Array) -> Array:
 EPS = 0.3
 BOUNDS = (0.45, 1.4)  # closer to the sensor inputs than a perturbation reaches
 INVARIANT = {
-    "linf": (PGDLinf(EPS), modal_inputs()),
-    "linf-periodic": (PGDLinf(EPS, PeriodicEndpoints()), sensor_inputs()),
-    "linf-range": (PGDLinf(EPS, ValueRange(*BOUNDS)), np.clip(sensor_inputs(), *BOUNDS)),
-    "l2": (PGDBandLimited(EPS, input=MODAL, band=4), modal_inputs()),
-    "l2-periodic": (PGDBandLimited(EPS, input=SENSOR, band=5, admissible=PeriodicEndpoints()), sensor_inputs()),
+    "linf": (PGD(LinfBall(EPS)), modal_inputs()),
+    "linf-periodic": (PGD(LinfBall(EPS), PeriodicEndpoints()), sensor_inputs()),
+    "linf-range": (PGD(LinfBall(EPS), ValueRange(*BOUNDS)), np.clip(sensor_inputs(), *BOUNDS)),
+    "l2": (PGD(BandLimitedBall(EPS, MODAL, 4)), modal_inputs()),
+    "l2-periodic": (PGD(BandLimitedBall(EPS, SENSOR, 5), admissible=PeriodicEndpoints()), sensor_inputs()),
     "l2-range": (
-        PGDBandLimited(EPS, input=SENSOR, band=5, admissible=ValueRange(*BOUNDS)),
+        PGD(BandLimitedBall(EPS, SENSOR, 5), admissible=ValueRange(*BOUNDS)),
         np.clip(sensor_inputs(), 0.5, 1.3),
     ),
 }
 
 
-def assert_within(attack: AbstractPGD, a: np.ndarray, attacked: Attacked) -> None:
+def assert_within(attack: PGD, a: np.ndarray, attacked: Attacked) -> None:
     """The ball and the admissible set, in the precision that the attack works in."""
     inputs, delta = np.asarray(attacked.inputs), np.asarray(attacked.delta)
     assert inputs.dtype == delta.dtype == np.float32
@@ -55,13 +55,15 @@ def assert_within(attack: AbstractPGD, a: np.ndarray, attacked: Attacked) -> Non
     a, delta = a.astype(np.float32).astype(np.float64), delta.astype(np.float64)
     # The snap may only remove rounding: a few units in the last place of numbers up to 10.
     np.testing.assert_allclose(inputs, a + delta, rtol=0, atol=2e-6)
-    if isinstance(attack, PGDLinf):
+    ball = attack.ball
+    if isinstance(ball, LinfBall):
         assert np.abs(delta).max() <= np.float32(EPS)
     else:
-        modes = attack.input.modes(attack.band)
+        assert isinstance(ball, BandLimitedBall)
+        modes = ball.input.modes(ball.band)
         beta = np.linalg.lstsq(modes.T, delta.T)[0].T
         np.testing.assert_allclose(beta @ modes, delta, rtol=0, atol=1e-6)  # in the span of the modes
-        norm = np.sqrt((a**2).sum(axis=1) if attack.input is MODAL else (a**2).mean(axis=1))
+        norm = np.sqrt((a**2).sum(axis=1) if ball.input is MODAL else (a**2).mean(axis=1))
         assert np.all(np.linalg.norm(beta, axis=1) <= EPS * norm * (1 + 1e-6))  # float32 rounding of the norm
     if isinstance(attack.admissible, PeriodicEndpoints):
         assert np.array_equal(inputs[:, 0], inputs[:, -1])
@@ -102,7 +104,9 @@ def test_linf_attack_on_a_linear_objective_finds_the_corner() -> None:
     w = np.random.default_rng(6).normal(size=10)
     a = modal_inputs().astype(np.float32)
     for random_start in (True, False):
-        delta = attack_jitted(PGDLinf(0.05, random_start=random_start), lambda a: a @ w.astype(np.float32), a).delta
+        delta = attack_jitted(
+            PGD(LinfBall(0.05), random_start=random_start), lambda a: a @ w.astype(np.float32), a
+        ).delta
         np.testing.assert_array_equal(delta, np.tile(np.float32(0.05) * np.sign(w).astype(np.float32), (3, 1)))
 
 
@@ -111,8 +115,8 @@ def test_linf_attack_on_a_linear_objective_respects_the_admissible_set() -> None
     w[0], w[-1] = -1.0, 0.3  # the ends pull apart; the first one is stronger
     with jax.enable_x64(True):
         a = sensor_inputs()
-        periodic = attack_jitted(PGDLinf(0.05, PeriodicEndpoints()), lambda a: a @ w, a).delta
-        ranged = attack_jitted(PGDLinf(0.3, ValueRange(*BOUNDS)), lambda a: a @ w, np.clip(a, *BOUNDS)).inputs
+        periodic = attack_jitted(PGD(LinfBall(0.05), PeriodicEndpoints()), lambda a: a @ w, a).delta
+        ranged = attack_jitted(PGD(LinfBall(0.3), ValueRange(*BOUNDS)), lambda a: a @ w, np.clip(a, *BOUNDS)).inputs
     signs = np.sign(w)
     expected = np.where([i in (0, 20) for i in range(21)], -1.0, signs)
     np.testing.assert_allclose(np.asarray(periodic), np.tile(0.05 * expected, (3, 1)), rtol=1e-14)
@@ -124,7 +128,7 @@ def test_a_step_moves_equal_ends_as_far_as_any_other_sensor() -> None:
     w = np.ones(21)
     w[-1] = 0.0  # the ends move together, so the pull on one is the pull on both
     with jax.enable_x64(True):
-        attack = PGDLinf(1.0, PeriodicEndpoints(), steps=1, random_start=False)
+        attack = PGD(LinfBall(1.0), PeriodicEndpoints(), steps=1, random_start=False)
         delta = attack_jitted(attack, lambda a: a @ w, sensor_inputs()).delta
     np.testing.assert_allclose(delta, 0.1, rtol=1e-14)
 
@@ -137,7 +141,7 @@ def test_l2_attack_on_a_linear_objective_goes_along_the_gradient_in_the_band(kin
     radius = 0.02 * np.sqrt((a**2).sum(axis=1) if kind == "modal" else (a**2).mean(axis=1))
     best = radius[:, None] * (modes @ w / np.linalg.norm(modes @ w)) @ modes
     with jax.enable_x64(True):
-        attack = PGDBandLimited(0.02, input=given, band=4)
+        attack = PGD(BandLimitedBall(0.02, given, 4))
         straight = attack_jitted(replace(attack, random_start=False), lambda a: a @ w, a).delta
         # From a random start the tangent of the angle shrinks by 1.1 per step: 1.1^-300 = 4e-13.
         turned = attack_jitted(replace(attack, steps=300), lambda a: a @ w, a).delta
@@ -149,8 +153,8 @@ def test_one_step_has_the_length_step_size_times_radius() -> None:
     w = np.random.default_rng(9).normal(size=10)
     with jax.enable_x64(True):
         a = modal_inputs()
-        linf = PGDLinf(0.05, steps=1, step_size=0.25, random_start=False)
-        l2 = PGDBandLimited(0.02, input=MODAL, band=10, steps=1, step_size=0.25, random_start=False)
+        linf = PGD(LinfBall(0.05), steps=1, step_size=0.25, random_start=False)
+        l2 = PGD(BandLimitedBall(0.02, MODAL, 10), steps=1, step_size=0.25, random_start=False)
         sign_step, step = (attack_jitted(attack, lambda a: a @ w, a).delta for attack in (linf, l2))
     np.testing.assert_allclose(sign_step, np.tile(0.0125 * np.sign(w), (3, 1)), rtol=1e-14)
     expected = 0.005 * np.linalg.norm(a, axis=1, keepdims=True) * w / np.linalg.norm(w)
@@ -167,7 +171,7 @@ def test_linf_attack_maximises_a_concave_objective_to_within_a_step(random_start
         def objective(a: Array) -> Array:
             return -jnp.sum(curvature * (a - target) ** 2, axis=1)
 
-        attacked = attack_jitted(PGDLinf(eps, random_start=random_start), objective, a)
+        attacked = attack_jitted(PGD(LinfBall(eps), random_start=random_start), objective, a)
     loss, clean = (np.sum(curvature * (np.asarray(b) - target) ** 2, axis=1) for b in (attacked.inputs, a))
     best = np.clip(target - a, -eps, eps)
     np.testing.assert_allclose(attacked.delta, best, rtol=0, atol=0.1 * eps * (1 + 1e-9))
@@ -184,7 +188,7 @@ def test_l2_attack_maximises_a_concave_objective_over_the_ball(random_start: boo
         def objective(a: Array) -> Array:
             return -jnp.sum((a - target) ** 2, axis=1)
 
-        run = runner(PGDBandLimited(0.02, input=MODAL, band=4, random_start=random_start), objective)
+        run = runner(PGD(BandLimitedBall(0.02, MODAL, 4), random_start=random_start), objective)
         inputs = np.asarray(run(40, jnp.asarray(a), KEY).inputs)
         delta = np.asarray(run(300, jnp.asarray(a), KEY).delta)
     loss, clean = (np.sum((b - target) ** 2, axis=1) for b in (inputs, a))
@@ -206,7 +210,7 @@ def test_attack_increases_a_quadratic_that_is_zero_at_the_clean_input(kind: str)
         return jnp.sum(((b - a) @ matrix) ** 2, axis=1)
 
     with jax.enable_x64(True):
-        run = runner(PGDLinf(0.05) if kind == "linf" else PGDBandLimited(0.05, input=MODAL, band=10), objective)
+        run = runner(PGD(LinfBall(0.05)) if kind == "linf" else PGD(BandLimitedBall(0.05, MODAL, 10)), objective)
         start, middle, end = (
             np.sum((np.asarray(run(steps, jnp.asarray(a), KEY).delta) @ matrix) ** 2, axis=1) for steps in (0, 40, 400)
         )
@@ -230,7 +234,7 @@ def test_random_starts_follow_the_key(name: str) -> None:
 
 def test_linf_start_fills_the_box_uniformly() -> None:
     a = np.zeros((200, 100), np.float32)
-    delta = np.asarray(attack_jitted(PGDLinf(0.3, steps=0), wild, a).delta, np.float64) / 0.3
+    delta = np.asarray(attack_jitted(PGD(LinfBall(0.3), steps=0), wild, a).delta, np.float64) / 0.3
     # Five standard errors for the moments 0 and 1/3 of the uniform law on (-1, 1): variances 1/3 and 4/45.
     assert abs(delta.mean()) <= 5 * np.sqrt(1 / 3 / delta.size)
     assert abs((delta**2).mean() - 1 / 3) <= 5 * np.sqrt(4 / 45 / delta.size)
@@ -243,7 +247,7 @@ def test_linf_start_fills_the_box_uniformly() -> None:
 def test_zero_budget_means_no_perturbation(name: str) -> None:
     attack, a = INVARIANT[name]
     a = a.astype(np.float32)
-    attacked = attack_jitted(replace(attack, eps=0.0), wild, a)
+    attacked = attack_jitted(attack.with_eps(0.0), wild, a)
     assert np.all(np.asarray(attacked.delta) == 0)
     np.testing.assert_array_equal(attacked.inputs, a)
 
@@ -256,12 +260,12 @@ def test_zero_input_has_no_relative_budget() -> None:
 
 def test_stationary_objective_leaves_the_start_alone() -> None:
     a = modal_inputs().astype(np.float32)
-    for attack in (PGDLinf(EPS, random_start=False), PGDBandLimited(EPS, input=MODAL, band=4, random_start=False)):
+    for attack in (PGD(LinfBall(EPS), random_start=False), PGD(BandLimitedBall(EPS, MODAL, 4), random_start=False)):
         assert np.all(np.asarray(attack_jitted(attack, lambda a: 0.0 * a.sum(axis=1), a).delta) == 0)
 
 
 def test_jit_changes_nothing() -> None:
-    attack = PGDBandLimited(0.05, input=MODAL, band=4)
+    attack = PGD(BandLimitedBall(0.05, MODAL, 4))
     with jax.enable_x64(True):
         a = jnp.asarray(modal_inputs())
         eager = attack(lambda a: jnp.sum(jnp.sin(a), axis=1), a, key=KEY)

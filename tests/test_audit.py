@@ -61,7 +61,7 @@ def test_the_common_source_is_pi_and_transfer_takes_the_worst_case_along():
 def test_unseen_inputs_of_the_problem_and_coarse_data_have_rows():
     problem = make_problem("heat")
     found = audit(exact_operator(problem), problem, parts=["unseen"], tests=3)
-    settings = {row["setting"]: row["value"] for row in found.rows if row["metric"] == "relative_l2"}
+    settings = {row["setting"]: float(row["value"]) for row in found.rows if row["metric"] == "relative_l2"}
     assert settings.keys() == {"jump", "step", "rough", "smooth", "coarse"}
     assert settings["jump"] < 1e-5 < settings["coarse"]
 
@@ -72,7 +72,7 @@ def test_a_task_that_fails_costs_only_itself():
     def picky(a, points):
         if np.max(np.abs(np.diff(a))) > 0.09:
             raise RuntimeError("Newton did not converge")
-        return problem.reference(a)
+        return problem.require_reference()(a)
 
     found = audit(picky, problem, parts=["errors", "attacks"], tests=2, eps=[0.05])
     assert found.value("relative_l2", method="model") < 1e-5
@@ -85,7 +85,7 @@ def test_an_untrustworthy_differentiable_reference_is_not_attacked():
     operator = DeepONet(101, 2, width=8, key=jax.random.key(0))
     found = audit(operator, problem, parts=["lipschitz", "attacks"], tests=30, eps=[0.05])
     assert {row["attack"] for row in found.rows} == {"none", "noise", "smooth-noise", "physics"}
-    assert not any(row["metric"].startswith("lipschitz_exact") for row in found.rows)
+    assert not any(str(row["metric"]).startswith("lipschitz_exact") for row in found.rows)
     assert any("too small for float32" in note for note in found.notes)
 
 
@@ -134,10 +134,12 @@ def test_the_exact_reference_is_found_exact(name):
     problem = make_problem(name)
     # A thousand Burgers solves take a while: on every fourth point of each axis.
     problem = thinner(problem) if name == "burgers" else problem
-    solver = {"solver": lambda a, points: problem.reference(a)}
+    solver = {"solver": lambda a, points: problem.require_reference()(a)}
     found = audit(solver, problem, parts=["errors", "attacks", "unseen"], tests=4, eps=[0.05])
     # Coarse data are wrong for an exact solver too.
-    errors = [row["value"] for row in found.rows if row["metric"] == "relative_l2" and row["setting"] != "coarse"]
+    errors = [
+        float(row["value"]) for row in found.rows if row["metric"] == "relative_l2" and row["setting"] != "coarse"
+    ]
     assert len(errors) > 5 and max(errors) < 1e-5
     for attack in ("noise", "smooth-noise", "search"):
         place = {"method": "solver", "attack": attack, "setting": "0.05"}
@@ -171,7 +173,7 @@ def test_burgers_has_fronts_and_a_tube():
 
 def test_a_plain_reference_leaves_out_what_needs_its_derivative():
     problem = make_problem("poisson")
-    plain = dataclasses.replace(problem, reference=lambda a: problem.reference(a))
+    plain = dataclasses.replace(problem, reference=lambda a: problem.require_reference()(a))
     found = audit(exact_operator(problem, 1.1), plain, parts=["errors", "attacks", "curves"], tests=4, eps=[0.05])
     assert {row["attack"] for row in found.rows} == {"none", "common", "noise", "smooth-noise", "search"}
     assert any("The reference cannot be differentiated" in note for note in found.notes)
@@ -192,7 +194,7 @@ def test_saved_perturbations_replay_to_the_same_rows(helmholtz, tmp_path):
     again = replay_audit(tmp_path / "audit", operators, problem)
     settings = {(case.attack, case.setting) for case in found.cases} | {("none", "clean")}
     kept = [row for row in found.rows if (row["attack"], row["setting"]) in settings]
-    assert again == [row for row in kept if row["metric"].startswith(("relative", "kappa", "angle"))]
+    assert again == [row for row in kept if str(row["metric"]).startswith(("relative", "kappa", "angle"))]
     header, *lines = (tmp_path / "audit" / "rows.csv").read_text().splitlines()
     assert header == ",".join(COLUMNS) and len(lines) == len(found.rows)
 
@@ -250,7 +252,7 @@ def test_wrong_arguments_get_one_sentence(changes, sentence):
 
 
 def test_the_parts_are_documented():
-    assert all(f"    {part} " in audit.__doc__ for part in PARTS)
+    assert all(f"    {part} " in str(audit.__doc__) for part in PARTS)
 
 
 def test_progress_counts_the_tasks():

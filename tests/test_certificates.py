@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stablepdenet import audit, evaluation_inputs, make_problem, solve
-from stablepdenet.attacks import PGDBandLimited
+from stablepdenet.attacks import PGD, BandLimitedBall
 from stablepdenet.domain import Box
 from stablepdenet.evaluation.certificates import _dual, certify, error_operator
 from stablepdenet.operators import Ansatz, box_functions
@@ -104,7 +104,7 @@ def test_a_bound_that_says_nothing_is_called_so(capsys):
 
 def test_sensor_values_have_a_round_ball_too():
     problem = make_problem("poisson")
-    problem = dataclasses.replace(problem, attack=PGDBandLimited(0.05, input=problem.inputs["a"], band=10))
+    problem = dataclasses.replace(problem, attack=PGD(BandLimitedBall(0.05, problem.inputs["a"], 10)))
     operator = coarse(problem, 5)
     found = audit({"own": operator}, problem, parts=["errors", "certificates"], tests=5, eps=[0.05])
     assert found.value("reached_min", method="own", attack="certified", setting="0.05") > 0.99

@@ -56,6 +56,7 @@ def test_a_pod_of_exact_combinations_reproduces_them(controls) -> None:
     problem = make_problem("burgers")
     rng = np.random.default_rng(2)
     matrix = rng.normal(size=(problem.inputs.size, 4)) @ rng.normal(size=(4, 20))
+    assert problem.ansatz
     operator = controls.LinearOperator(matrix, np.zeros(20), controls.fixed(2, 4), problem.ansatz.lift)
     answers = np.asarray(operator.coefficients(problem.sample(12, key=jax.random.key(0))), np.float64)[:, :20]
     found = controls.pod(operator, problem, answers, 4)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from training_cases import setup
 
-from stablepdenet import PGDLinf, train
+from stablepdenet import PGD, LinfBall, train
 from stablepdenet.errors import ConfigError
 from stablepdenet.methods import OTHERS, Batch, Clean, Increment, Jacobian, OneStep, Spectral, Stable, Tangent, Trades
 from stablepdenet.methods.spectral import spectral_norm
@@ -18,7 +20,7 @@ from stablepdenet.problems import make_problem
 from stablepdenet.training import initial_state, make_program
 
 ZERO = jnp.zeros(())
-ATTACK = PGDLinf(eps=0.05)
+ATTACK = PGD(LinfBall(0.05))
 
 
 @pytest.fixture
@@ -98,6 +100,7 @@ def test_random_perturbations_are_not_searched_for():
     program = make_program(problem, config)
     state, _ = program.advance(initial_state(problem, config), 10)
     delta = state.cache.attacked - state.cache.clean
+    assert program.objective.attack is not None
     assert program.objective.attack.steps == 3
     # Uniform in the ball; a search would push nearly all to its surface.
     assert np.max(np.abs(delta)) <= 0.05 * (1 + 1e-5)
@@ -116,7 +119,7 @@ def test_one_step_goes_to_the_surface_at_once(case):
 @pytest.mark.parametrize("name", OTHERS)
 def test_every_defence_trains_and_has_its_share(name):
     problem, config = setup(method__name=name, method__rho=0.2)
-    rows = []
+    rows: list[dict[str, Any]] = []
     state = train(problem, config, report=rows.append)
     first = next(row for row in rows if row["step"] > 20)
     assert int(state.step) == 60 and rows[-1]["validation_attacked"] < rows[0]["loss"] * 100

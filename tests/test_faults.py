@@ -140,7 +140,7 @@ def test_a_full_disk_ends_in_a_sentence_and_damages_nothing(finished, copy, monk
     shutil.rmtree(checkpoint.existing(copy.checkpoints)[-1])
     write, template = checkpoint.write_synced, initial_state(problem, config)
     for allowed in range(3):
-        written = []
+        written: list[Path] = []
 
         def refuse(path, data, written=written, allowed=allowed):
             if len(written) == allowed and "checkpoints" in str(path):
@@ -195,7 +195,7 @@ def test_two_processes_do_not_share_a_run_and_a_dead_one_holds_nothing(tmp_path)
     other = subprocess.Popen(
         [sys.executable, "-c", hold, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    assert other.stdout.readline() == "held\n"
+    assert other.stdout and other.stdout.readline() == "held\n"
     with pytest.raises(StorageError, match="another process"):
         train_in(tmp_path, problem, config, report=silent)
     assert not (tmp_path / "config.json").exists()

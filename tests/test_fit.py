@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -20,9 +21,9 @@ from stablepdenet.methods import AbstractObjective
 from stablepdenet.operators import ModuleOperator
 from stablepdenet.training import Program, Schedule, checkpoint
 from stablepdenet.training.fitting import require_kinds, require_whole
-from stablepdenet.training.making import untrained
+from stablepdenet.training.making import make_attack, untrained
 
-ATTACK = sp.PGDLinf(eps=0.05, steps=2)
+ATTACK = sp.PGD(sp.LinfBall(0.05), steps=2)
 KEY = jax.random.key(0)
 TINY = {"functions": 8, "batch": 4, "validation": 4, "warmup": 5, "refresh": 5}
 
@@ -54,7 +55,7 @@ def poisson():
 
 
 def test_a_network_of_ones_own_is_trained_on_attacks_and_audited():
-    problem, rows = poisson(), []
+    problem, rows = poisson(), list[dict[str, Any]]()
     network = Network(problem.inputs.size, 2, key=KEY)
     found = sp.fit(
         problem,
@@ -84,7 +85,7 @@ def test_a_network_of_ones_own_is_trained_on_attacks_and_audited():
 def test_objects_give_the_bytes_that_names_give(name):
     problem, config = setup(method__name=name, seed=3)
     training = config.training
-    attack = dataclasses.replace(problem.attack, **vars(config.attack))
+    attack = make_attack(problem, config)
     objective = {"pi": sp.Clean(attack), "stable": sp.Stable(attack)}[name]
     found = sp.fit(
         problem,
@@ -105,7 +106,7 @@ def test_objects_give_the_bytes_that_names_give(name):
 
 
 def test_clean_needs_no_attack_and_says_nothing_of_one():
-    problem, rows = CASES["flux"]().problem, []
+    problem, rows = CASES["flux"]().problem, list[dict[str, Any]]()
     network = sp.DeepONet(problem.inputs.size, 1, width=8, depth=2, components=2, key=KEY)
     found = sp.fit(
         problem, network, sp.Clean(), steps=5, key=KEY, functions=4, batch=4, validation=2, report=rows.append
@@ -121,6 +122,7 @@ def test_a_checkpoint_of_a_network_of_ones_own_continues_to_the_same_bytes(tmp_p
     start = program.initial(ModuleOperator(Network(problem.inputs.size, 1, key=KEY)))
     state, _ = program.advance(program.advance(start, 2)[0], 4)
     stored = checkpoint.load(checkpoint.save(tmp_path, state, {}, keep=1), program.shapes(start.operator), {})
+    assert isinstance(stored.operator, ModuleOperator) and isinstance(stored.operator.module, Network)
     assert stored.operator.module.trunk.activation is jnp.sin
     whole, resumed = (program.advance(each, 5)[0] for each in (state, stored))
     assert same(whole, resumed) and not same(whole, state)
@@ -168,7 +170,10 @@ REFUSED = [
 @pytest.mark.parametrize(("wrong", "words"), REFUSED)
 def test_a_wrong_argument_is_named(wrong, words):
     problem = CASES["coefficient"]().problem
-    given = {"operator": sp.DeepONet(problem.inputs.size, 1, width=4, depth=2, key=KEY), "objective": sp.Stable(ATTACK)}
+    given: dict[str, Any] = {
+        "operator": sp.DeepONet(problem.inputs.size, 1, width=4, depth=2, key=KEY),
+        "objective": sp.Stable(ATTACK),
+    }
     given |= {"steps": 10, "key": KEY, **TINY, **wrong}
     with pytest.raises(ConfigError, match=words):
         sp.fit(problem, **given)

@@ -52,7 +52,7 @@ class Unhashable:
     gain: np.ndarray
     traceable: bool
 
-    def __call__(self, a: Array, points: Array) -> Array:
+    def __call__(self, a: Array, points: Array) -> Array | np.ndarray:
         return (self.gain * (a if self.traceable else np.asarray(a))) @ MATRIX.T
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -82,7 +84,7 @@ def ramp(x):
 ramp.defjvp(lambda primals, tangents: (ramp(*primals), tangents[0] * (primals[0] > 0)))
 
 # Residuals that are not what their program for one input says, and others that are hard to read.
-HARD = {
+HARD: dict[str, Callable[..., Any]] = {
     "both orders of a mixed derivative": lambda u_xt, u_tx: u_xt + u_tx,
     "their difference": lambda u_xt, u_tx, u: u_xt - u_tx + u,
     "number of inputs": lambda u: u / len(u),

@@ -21,6 +21,7 @@ from stablepdenet.operators import (
     capabilities,
 )
 from stablepdenet.physics import block_queries
+from stablepdenet.problems import AbstractReference
 from stablepdenet.refining import refine, warn_unsettled
 from stablepdenet.training import symmetric
 
@@ -32,6 +33,7 @@ def made():
     """A small operator that was not trained, its problem, and inputs of mean zero."""
     problem = make_problem("burgers", SMALL)
     plain = DeepONet(101, 2, width=24, embedding="periodic", key=jax.random.key(0))
+    assert problem.ansatz
     operator = symmetric(refine(ConstrainedOperator(plain, problem.ansatz), problem, steps=1), problem)
     return problem, operator, problem.sample(3, key=jax.random.key(1))
 
@@ -146,13 +148,11 @@ def test_a_period_may_lie_anywhere():
 def test_what_we_recommend_for_burgers_is_as_good_with_a_mean():
     problem, operator = make_problem("burgers"), load_model("burgers", "robust")
     a = problem.sample(50, key=jax.random.key(12))
-    coarse = dataclasses.replace(
-        problem,
-        axes=(problem.axes[0][::4], problem.axes[1][::4]),
-        reference=problem.reference.on((problem.axes[0][::4], problem.axes[1][::4])),
-    )
+    axes = (problem.axes[0][::4], problem.axes[1][::4])
+    assert isinstance(problem.reference, AbstractReference)
+    coarse = dataclasses.replace(problem, axes=axes, reference=problem.reference.on(axes))
     grid = jnp.asarray(coarse.grid)
-    solutions = {mean: coarse.reference(np.asarray(a + mean)) for mean in (0.0, 1.0)}
+    solutions = {mean: coarse.require_reference()(np.asarray(a + mean)) for mean in (0.0, 1.0)}
     answers = {mean: np.asarray(operator(a + mean, grid)) for mean in solutions}
     off = {mean: float(np.linalg.norm(answers[mean] - u)) for mean, u in solutions.items()}
     # Not of its own size, to which the mean adds: the error itself is no larger.

@@ -61,7 +61,7 @@ def assert_matches_differences(
     step, (n, coordinates) = 1e-5, points.shape
     shifts = step * np.concatenate([np.zeros((1, coordinates)), np.eye(coordinates), -np.eye(coordinates)])
     wanted = words(coordinates, order)
-    fields = derivatives(operator, a, (np.asarray(points) + shifts[:, None]).reshape(-1, coordinates), wanted)
+    fields = derivatives(operator, a, (points + shifts[:, None]).reshape(-1, coordinates), wanted)
     values = {word: np.asarray(field).reshape(len(a), len(shifts), n) for word, field in fields.items()}
     np.testing.assert_allclose(values[()][:, 0], operator(a, points), rtol=0, atol=1e-12)
     for word in wanted:
@@ -113,6 +113,7 @@ def test_deeponet_value_is_the_inner_product_of_branch_and_trunk() -> None:
 
     with jax.enable_x64(True):
         operator = build(DeepONet, 6, 2, seed=3)
+        assert isinstance(operator, DeepONet)
         a, points = batch(6), locations(2)
         expected = np.array(
             [
@@ -129,6 +130,7 @@ def test_deeponet_value_is_the_inner_product_of_branch_and_trunk() -> None:
 def test_a_trunk_that_ends_in_tanh(components: int, inputs: int) -> None:
     with jax.enable_x64(True):
         operator = build(partial(DeepONet, tanh_trunk=True, components=components), 6, 2, depth=3)
+        assert isinstance(operator, DeepONet)
         a, points = jnp.asarray(np.random.default_rng(1).normal(size=(inputs, 6))), locations(2)
         features = np.tanh(np.asarray(operator.trunk(points)).reshape(len(points), components, -1))
         expected = np.einsum("bk,nck->bnc", operator.branch(a), features) + np.asarray(operator.bias)
@@ -146,6 +148,7 @@ def test_a_trunk_that_ends_in_tanh(components: int, inputs: int) -> None:
 def test_output_bias_is_in_the_value_alone() -> None:
     with jax.enable_x64(True):
         operator = build(DeepONet, 6, 2, seed=4)
+        assert isinstance(operator, DeepONet)
         shifted = eqx.tree_at(lambda o: o.bias, operator, operator.bias + 2.5)
         a, points, wanted = batch(6), locations(2), words(2, 2)
         before, after = operator.derivatives(a, points, wanted), shifted.derivatives(a, points, wanted)
@@ -165,12 +168,12 @@ def test_frozen_points_serve_every_input() -> None:
             assert tuple(fields) == query.wanted
             for word, u in fields.items():
                 assert u.shape == (3, len(query.points))
-                alone = operator.derivatives(a, query.points, query.wanted)[word]
+                alone = operator.derivatives(a, jnp.asarray(query.points), query.wanted)[word]
                 np.testing.assert_allclose(u, alone, rtol=0, atol=1e-13)
-        alone = [evaluate(a[i : i + 1]) for i in range(3)]
+        singly = [evaluate(a[i : i + 1]) for i in range(3)]
         for q, fields in enumerate(together):
             for word, u in fields.items():
-                np.testing.assert_allclose(np.concatenate([one[q][word] for one in alone]), u, rtol=0, atol=1e-13)
+                np.testing.assert_allclose(np.concatenate([one[q][word] for one in singly]), u, rtol=0, atol=1e-13)
 
 
 def test_derivatives_are_differentiable_in_the_parameters_and_the_input() -> None:
@@ -252,6 +255,7 @@ def test_modified_deeponet_equals_its_formula(depth: int) -> None:
 
     with jax.enable_x64(True):
         operator = build(ModifiedDeepONet, 6, 2, depth=depth, seed=7)
+        assert isinstance(operator, ModifiedDeepONet)
         a, points = batch(6), locations(2)
         u = np.asarray(eqx.filter_jit(operator)(a, points))
         for i, j in [(0, 0), (2, 1), (1, 4)]:
@@ -292,8 +296,8 @@ def test_function_operator_has_exact_derivatives() -> None:
     with jax.enable_x64(True):
         a, points = batch(2), locations(2)
         fields = derivatives(FunctionOperator(solution), a, points, words(2, 3))
-        a, (x, t) = np.asarray(a), np.asarray(points).T
-        c, d, decay = a[:, :1], a[:, 1:], np.exp(-3 * t)
+        rows, (x, t) = np.asarray(a), np.asarray(points).T
+        c, d, decay = rows[:, :1], rows[:, 1:], np.exp(-3 * t)
         expected = {
             (): c * np.sin(2 * x) * decay + d * x**3 * t,
             (0,): 2 * c * np.cos(2 * x) * decay + 3 * d * x**2 * t,

@@ -91,7 +91,7 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("poisson_2d", "h
 
 @pytest.mark.parametrize("name", [*SLOW, "pair"])
 def test_the_stable_objective_trains_a_few_steps(name):
-    problem = dataclasses.replace(CASES[name]().problem, attack=sp.PGDLinf(eps=0.05, steps=2))
+    problem = dataclasses.replace(CASES[name]().problem, attack=sp.PGD(sp.LinfBall(0.05), steps=2))
     small = {"operator.width": 8, "training.functions": 8, "training.batch": 4, "training.validation": 4}
     changes = {"method.name": "stable", "training.steps": 6, "training.warmup": 2, "training.refresh": 2, **small}
     state = sp.train(problem, sp.configure(problem, changes))
@@ -112,7 +112,7 @@ def test_an_audit_measures_each_component_and_all_together():
         u, v = sines * np.cos(np.pi * np.outer(t, n)), -np.pi * n * sines * np.sin(np.pi * np.outer(t, n))
         return np.stack([a @ u.T, a @ v.T], axis=-1)
 
-    problem = dataclasses.replace(case.problem, reference=reference, axes=axes, attack=sp.PGDLinf(eps=0.05))
+    problem = dataclasses.replace(case.problem, reference=reference, axes=axes, attack=sp.PGD(sp.LinfBall(0.05)))
     found = sp.audit({"solved": sp.solve(problem)}, problem, parts=["errors"], tests=5)
     for metric in ("relative_l2", "relative_l2.u", "relative_l2.v"):
         assert found.value(metric, method="solved") < 1e-3
@@ -192,7 +192,7 @@ def test_a_second_derivative_of_sensors_is_refused():
 
 
 def test_an_audit_without_a_reference_says_what_is_missing():
-    problem = one(attack=sp.PGDLinf(eps=0.1), axes=(points.uniform(5),))
+    problem = one(attack=sp.PGD(sp.LinfBall(0.1)), axes=(points.uniform(5),))
     with pytest.raises(ConfigError, match="reference"):
         sp.audit(lambda a, x: jnp.zeros((len(a), len(x))), problem, parts=["errors"])
 
@@ -208,7 +208,7 @@ def test_a_reference_in_the_wrong_order_is_refused():
     def turned(a):
         return right(a).transpose(0, 2, 1).reshape(len(a), -1)
 
-    problem = dataclasses.replace(CASES["wave"]().problem, reference=right, axes=axes, attack=sp.PGDLinf(eps=0.1))
+    problem = dataclasses.replace(CASES["wave"]().problem, reference=right, axes=axes, attack=sp.PGD(sp.LinfBall(0.1)))
     zero = {"zero": lambda a, x: jnp.zeros((len(a), len(x)))}
     assert sp.audit(zero, problem, parts=["errors"], tests=3, eps=[0.1]).rows
     with pytest.raises(ConfigError, match="slowest"):
@@ -222,7 +222,7 @@ def test_a_reference_with_one_axis_for_each_coordinate_is_taken():
         case.problem,
         reference=lambda a: np.broadcast_to(axes[0][:, None] ** 2 / 2 + axes[1], (len(a), 7, 12)),
         axes=axes,
-        attack=sp.PGDLinf(eps=0.1),
+        attack=sp.PGD(sp.LinfBall(0.1)),
     )
     found = sp.audit(case.exact(), problem, parts=["errors"], tests=3, eps=[0.1])
     assert found.value("relative_l2", method="model") < 1e-6

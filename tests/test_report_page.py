@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,7 +88,7 @@ def test_whatever_is_there_is_shown(tmp_path):
         row("burgers[viscosity=0.002]", "robust", 3, "common", f"{e:.2f}", "kappa_E", 1.0) for e in (0.01, 0.02, 0.03)
     ]
     rows.append(row("burgers[viscosity=0.002]", "robust", 3, "common", "far off", "kappa_E", 1.0))
-    bare = {"settings": {}, "curves": {}, "seconds": {}, "versions": {}, "notes": []}
+    bare: dict[str, Any] = {"settings": {}, "curves": {}, "seconds": {}, "versions": {}, "notes": []}
     save_result(tmp_path, result_of("burgers[viscosity=0.002]", 3, rows, **bare))
     save_result(tmp_path, result_of("empty", 0, [], **bare))
     diverged = fields_of(methods=("robust", "fields-only"), settings=("0.05", HOSTILE))

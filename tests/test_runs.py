@@ -37,7 +37,8 @@ def test_a_resumed_run_ends_with_the_same_bytes(tmp_path, name, settings):
 
     with pytest.raises(Crash):
         train_in(tmp_path / "cut", problem, config, report=crash)
-    assert Run.open(tmp_path / "cut").latest(undisturbed).step == 40
+    latest = Run.open(tmp_path / "cut").latest(undisturbed)
+    assert latest and latest.step == 40
     resumed = train_in(tmp_path / "cut", problem, config, report=silent)
     assert same(undisturbed, resumed)
     stored = [sorted((tmp_path / run / "checkpoints").glob("*"))[-1] / "state.safetensors" for run in ("whole", "cut")]

@@ -138,7 +138,8 @@ def test_ones_own_basis_is_refined_and_kept(tmp_path):
     inner = Fourier(jax.random.normal(KEY, (problem.inputs.size, 3)))
     sp.save(sp.refine(inner, problem), path, problem)
     found = sp.load(path, problem, like=Fourier(jnp.zeros_like(inner.weight)))
-    assert isinstance(found, sp.RefinedOperator) and np.array_equal(found.operator.weight, inner.weight)
+    assert isinstance(found, sp.RefinedOperator) and isinstance(found.operator, Fourier)
+    assert np.array_equal(found.operator.weight, inner.weight)
 
 
 def test_double_precision_is_not_halved_without_a_word(tmp_path):

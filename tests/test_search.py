@@ -12,9 +12,10 @@ import pytest
 from attack_cases import KEY, MODAL, SENSOR, SENSORS, modal_inputs, sensor_inputs
 
 from stablepdenet.attacks import (
+    PGD,
+    BandLimitedBall,
+    LinfBall,
     PeriodicEndpoints,
-    PGDBandLimited,
-    PGDLinf,
     ValueRange,
     apgd,
     best_of,
@@ -45,7 +46,7 @@ def test_l2_with_a_linear_error_operator_reaches_the_largest_singular_value(name
     # Gaussian matrices have no gap at the top of their spectrum: the hardest case for ascent.
     error = matrix(40, 10, seed)
     a = np.concatenate([modal_inputs(), matrix(50, 10, 100 + seed)])
-    attack = PGDBandLimited(eps=0.1, input=MODAL, band=10)
+    attack = PGD(BandLimitedBall(0.1, MODAL, 10))
     found = run(SEARCHES[name], attack, lambda x: jnp.sum(((x - a) @ error.T) ** 2, axis=1), a)
     worst = np.linalg.norm(error, 2) * 0.1 * np.linalg.norm(a, axis=1)
     assert np.all(np.linalg.norm(np.asarray(found.delta) @ error.T, axis=1) >= REACHED[name] * worst)
@@ -55,7 +56,7 @@ def test_l2_with_a_linear_error_operator_reaches_the_largest_singular_value(name
 def test_l2_error_itself_reaches_the_solution_of_the_trust_region_problem(name):
     # max ||E (a + d)|| over ||d|| <= r, by the secular equation: (mu - E'E) d = E'E a with mu >= sigma_max^2.
     error, a = matrix(40, 10, 7), modal_inputs()
-    attack = PGDBandLimited(eps=0.1, input=MODAL, band=10)
+    attack = PGD(BandLimitedBall(0.1, MODAL, 10))
     found = run(SEARCHES[name], attack, lambda x: jnp.sum((x @ error.T) ** 2, axis=1), a)
     for clean, perturbed in zip(a, np.asarray(found.inputs), strict=True):
         values, vectors = np.linalg.eigh(error.T @ error)
@@ -75,7 +76,7 @@ def test_linf_with_a_rank_one_error_reaches_the_sum_of_absolute_weights(name, se
     # |w . delta| <= eps sum |w_i|.
     weights = matrix(1, 21, seed)[0]
     a = sensor_inputs()
-    found = run(SEARCHES[name], PGDLinf(eps=0.05), lambda x: ((x - a) @ weights) ** 2, a)
+    found = run(SEARCHES[name], PGD(LinfBall(0.05)), lambda x: ((x - a) @ weights) ** 2, a)
     assert np.all(np.abs(np.asarray(found.delta) @ weights) >= REACHED[name] * 0.05 * np.abs(weights).sum())
 
 
@@ -91,7 +92,7 @@ def test_linf_with_a_full_error_operator_reaches_the_best_corner():
         return jnp.sum(((x - a) @ error.T) ** 2, axis=1)
 
     for search in (best_of(apgd, 10), partial(random_search, evaluations=2000)):
-        found = run(search, PGDLinf(eps=0.05), objective, a)
+        found = run(search, PGD(LinfBall(0.05)), objective, a)
         reached = np.linalg.norm(np.asarray(found.delta) @ error.T, axis=1) / worst
         assert reached.mean() > 0.95
 
@@ -104,8 +105,8 @@ def test_without_gradients_a_masked_weakness_is_still_found():
     def objective(x):
         return jnp.round(200 * jnp.abs((x - a) @ weights)) / 200
 
-    stuck = run(pgd, PGDLinf(eps=0.05), objective, a)
-    found = run(random_search, PGDLinf(eps=0.05), objective, a)
+    stuck = run(pgd, PGD(LinfBall(0.05)), objective, a)
+    found = run(random_search, PGD(LinfBall(0.05)), objective, a)
     assert np.max(np.abs(np.asarray(stuck.delta) @ weights)) < 0.6 * worst
     assert np.min(np.abs(np.asarray(found.delta) @ weights)) > 0.95 * worst
 
@@ -118,7 +119,7 @@ def test_apgd_ends_nearer_to_a_curved_maximum_than_a_fixed_step():
     def objective(x):
         return -jnp.sum((x - a - goal) ** 2, axis=1)
 
-    fixed, adapted = (run(search, PGDLinf(eps=0.05), objective, a).delta - goal for search in (pgd, apgd))
+    fixed, adapted = (run(search, PGD(LinfBall(0.05)), objective, a).delta - goal for search in (pgd, apgd))
     assert np.linalg.norm(adapted) < 0.2 * np.linalg.norm(fixed)
 
 
@@ -129,17 +130,17 @@ def test_restarts_never_lose():
         return jnp.sum(jnp.sin(3 * (x - a) @ error.T) ** 2, axis=1)
 
     keys = jax.random.split(KEY, 6)
-    single = np.stack([objective(run(apgd, PGDLinf(eps=0.05), objective, a, key).inputs) for key in keys])
-    best = objective(run(best_of(apgd, 6), PGDLinf(eps=0.05), objective, a, KEY).inputs)
+    single = np.stack([objective(run(apgd, PGD(LinfBall(0.05)), objective, a, key).inputs) for key in keys])
+    best = objective(run(best_of(apgd, 6), PGD(LinfBall(0.05)), objective, a, KEY).inputs)
     assert np.allclose(best, single.max(axis=0), rtol=1e-5)
 
 
 SETS = {
-    "free": (PGDLinf(eps=0.05), sensor_inputs()),
-    "periodic": (PGDLinf(eps=0.05, admissible=PeriodicEndpoints()), sensor_inputs()),
-    "range": (PGDLinf(eps=0.6, admissible=ValueRange(0.4, 1.6)), sensor_inputs()),
-    "modal": (PGDBandLimited(eps=0.1, input=MODAL, band=4), modal_inputs()),
-    "sensor": (PGDBandLimited(eps=0.1, input=SENSOR, band=5), sensor_inputs()),
+    "free": (PGD(LinfBall(0.05)), sensor_inputs()),
+    "periodic": (PGD(LinfBall(0.05), admissible=PeriodicEndpoints()), sensor_inputs()),
+    "range": (PGD(LinfBall(0.6), admissible=ValueRange(0.4, 1.6)), sensor_inputs()),
+    "modal": (PGD(BandLimitedBall(0.1, MODAL, 4)), modal_inputs()),
+    "sensor": (PGD(BandLimitedBall(0.1, SENSOR, 5)), sensor_inputs()),
 }
 
 
@@ -150,10 +151,10 @@ def test_every_search_stays_in_the_set(name):
     modes = (MODAL if name == "modal" else SENSOR).modes(3)
     found = [run(search, attack, lambda x: (x @ weights) ** 2, a) for search in SEARCHES.values()]
     found += [white_noise(attack, jnp.asarray(a), key=KEY), smooth_noise(attack, jnp.asarray(a), modes, key=KEY)]
-    radius = np.asarray(attack.radius(jnp.asarray(a)))
+    radius = np.asarray(attack.ball.radius(jnp.asarray(a)))
     for attacked in found:
         x = np.asarray(attacked.inputs)
-        length = np.asarray(attack.length(attack.coordinates(attacked.delta)))
+        length = np.asarray(attack.ball.norm(attack.ball.coordinates(attacked.delta)))
         assert np.all(length <= radius * (1 + 1e-5))
         assert np.allclose(attack.admissible.snap(jnp.asarray(x)), x, atol=1e-6)
         assert np.allclose(x - a, attacked.delta, atol=1e-5)
@@ -162,13 +163,13 @@ def test_every_search_stays_in_the_set(name):
 @pytest.mark.parametrize("name", ["free", "periodic", "modal"])
 def test_noise_has_the_norm_of_the_ball(name):
     attack, a = SETS[name]
-    radius = np.asarray(attack.radius(jnp.asarray(a)))
+    radius = np.asarray(attack.ball.radius(jnp.asarray(a)))
     modes = MODAL.modes(3) if name == "modal" else SENSOR.modes(3)
     for attacked in (
         white_noise(attack, jnp.asarray(a), key=KEY),
         smooth_noise(attack, jnp.asarray(a), modes, key=KEY),
     ):
-        assert np.allclose(attack.length(attack.coordinates(attacked.delta)), radius, rtol=1e-4)
+        assert np.allclose(attack.ball.norm(attack.ball.coordinates(attacked.delta)), radius, rtol=1e-4)
 
 
 def test_smooth_noise_lies_in_its_modes():

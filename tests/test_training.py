@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -112,7 +114,7 @@ def test_a_cache_of_the_whole_set_holds_every_training_function_attacked_and_dea
 def test_the_best_parameters_are_those_of_the_smallest_validation_loss():
     problem, config = setup(method__name="adv", training__validate_every=5, training__learning_rate=0.02)
     program = make_program(problem, config)
-    rows = []
+    rows: list[dict[str, Any]] = []
     state = train(problem, config, report=rows.append)
     judged = [row for row in rows if row["step"] > 20]
     best = min(judged, key=lambda row: row["validation_attacked"])
@@ -122,6 +124,7 @@ def test_the_best_parameters_are_those_of_the_smallest_validation_loss():
     # By hand: the loss of the kept parameters on the held-out functions and on their attacked copies.
     kept = state._replace(operator=state.best.operator)
     found = program.validate(kept)[1]
+    assert found.attacked is not None
     assert np.isclose(found.attacked, state.best.loss)
     losses = physics_loss(residual_map(kept.operator, problem)(program.held_out), problem)
     assert np.isclose(found.clean, np.mean(losses))

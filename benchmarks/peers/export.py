@@ -8,7 +8,7 @@ import numpy as np
 from common import TIMED
 from products import step_products
 
-from stablepdenet.attacks import PeriodicEndpoints, PGDLinf
+from stablepdenet.attacks import LinfBall, PeriodicEndpoints
 from stablepdenet.problems import make_problem
 from stablepdenet.runs import configure
 from stablepdenet.training import initial_state, make_program
@@ -43,7 +43,7 @@ def export(name, path):
         "both": jnp.concatenate([cache.clean, cache.attacked]),
         "spread": jnp.mean((cache.attacked - cache.clean) ** 2, axis=1) + config.method.tau,
         "start": _attack_start(program, state, cache.clean),
-        "radius": attack.radius(cache.clean),
+        "radius": attack.ball.radius(cache.clean),
     }
     for net in ("branch", "trunk"):
         for i, layer in enumerate(getattr(operator, net).layers):
@@ -62,7 +62,7 @@ def export(name, path):
         "lambda_sens": LAMBDA,
         "products": step_products(problem, operator, cache.clean),
         "attack": {
-            "pointwise": isinstance(attack, PGDLinf),
+            "pointwise": isinstance(attack.ball, LinfBall),
             "periodic": isinstance(attack.admissible, PeriodicEndpoints),
             "steps": attack.steps,
             "step_size": attack.step_size,
@@ -76,4 +76,4 @@ def _attack_start(program, state, clean):
     """The random start that the library's refresh at this state draws, projected as it does."""
     key = jax.random.fold_in(jax.random.fold_in(streams(state.key).attacks, state.step), 0)
     attack = program.objective.attack
-    return attack.project(attack.start(clean, key=key), clean)
+    return attack.project(attack.ball.start(clean, key=key), clean)

@@ -1,8 +1,14 @@
-"""Attacks: an objective and an input in, an admissible perturbed input out."""
+"""Attacks: an objective and an input in, an admissible perturbed input out. A ball x an admissible set x a search."""
 
-from stablepdenet.attacks.admissible import AbstractAdmissibleSet, Budget, PeriodicEndpoints, Unrestricted, ValueRange
-from stablepdenet.attacks.base import AbstractPGD, Attacked, Objective
-from stablepdenet.attacks.pgd import PGDBandLimited, PGDLinf
+from stablepdenet.attacks.admissible import (
+    AbstractAdmissibleSet,
+    PeriodicEndpoints,
+    Unrestricted,
+    ValueRange,
+)
+from stablepdenet.attacks.balls import AbstractBall, BandLimitedBall, L1Ball, LinfBall, SparseBall
+from stablepdenet.attacks.pgd import PGD, Attacked, Objective
+from stablepdenet.attacks.product import ProductBall, ProductSet
 from stablepdenet.attacks.search import (
     Search,
     apgd,
@@ -15,15 +21,19 @@ from stablepdenet.attacks.search import (
 )
 
 __all__ = [
+    "PGD",
     "AbstractAdmissibleSet",
-    "AbstractPGD",
+    "AbstractBall",
     "Attacked",
-    "Budget",
+    "BandLimitedBall",
+    "L1Ball",
+    "LinfBall",
     "Objective",
-    "PGDBandLimited",
-    "PGDLinf",
     "PeriodicEndpoints",
+    "ProductBall",
+    "ProductSet",
     "Search",
+    "SparseBall",
     "Unrestricted",
     "ValueRange",
     "apgd",

@@ -9,21 +9,15 @@ from abc import abstractmethod
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
-
-# A number, or a traced one: a sweep over budgets then compiles once.
-Budget = float | Float[Array, ""]
-Switch = bool | Bool[Array, ""]
+from jaxtyping import Array, Float
 
 
 class AbstractAdmissibleSet(eqx.Module):
     """A set A of inputs."""
 
     @abstractmethod
-    def project(
-        self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"], eps: Budget
-    ) -> Float[Array, "batch m"]:
-        """Solves min ||d - delta||_2 subject to |d_i| <= eps and a + d in A, for each input of the batch."""
+    def project(self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"]) -> Float[Array, "batch m"]:
+        """The nearest d with a + d in A, for each input of the batch."""
 
     @abstractmethod
     def shrinkage(self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"]) -> Float[Array, "batch 1"]:
@@ -42,10 +36,8 @@ class AbstractAdmissibleSet(eqx.Module):
 class Unrestricted(AbstractAdmissibleSet):
     """Every input."""
 
-    def project(
-        self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"], eps: Budget
-    ) -> Float[Array, "batch m"]:
-        return jnp.clip(delta, -eps, eps)
+    def project(self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"]) -> Float[Array, "batch m"]:
+        return delta
 
     def shrinkage(self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"]) -> Float[Array, "batch 1"]:
         return jnp.ones((len(a), 1))
@@ -57,12 +49,9 @@ class Unrestricted(AbstractAdmissibleSet):
 class PeriodicEndpoints(AbstractAdmissibleSet):
     """Inputs whose first and last sensor value agree: functions of period 1 with a sensor at both ends."""
 
-    def project(
-        self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"], eps: Budget
-    ) -> Float[Array, "batch m"]:
-        # Both ends move together, so the nearest common value is their mean; the box is the same for both.
-        ends = 0.5 * (delta[:, :1] + delta[:, -1:])
-        return jnp.clip(jnp.concatenate([ends, delta[:, 1:-1], ends], axis=1), -eps, eps)
+    def project(self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"]) -> Float[Array, "batch m"]:
+        # Both ends move together, so the nearest common value is their mean.
+        return _equal_ends(delta)
 
     def shrinkage(self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"]) -> Float[Array, "batch 1"]:
         # A line through a in any other direction leaves this subspace at once. The tolerance is float32 rounding.
@@ -71,12 +60,16 @@ class PeriodicEndpoints(AbstractAdmissibleSet):
 
     def snap(self, a: Float[Array, "batch m"]) -> Float[Array, "batch m"]:
         # Their mean, so that both ends share one gradient and a sign step moves them alike.
-        ends = 0.5 * (a[:, :1] + a[:, -1:])
-        return jnp.concatenate([ends, a[:, 1:-1], ends], axis=1)
+        return _equal_ends(a)
 
     @property
     def condition(self) -> str:
         return "first and last value agree"
+
+
+def _equal_ends(values: Float[Array, "batch m"]) -> Float[Array, "batch m"]:
+    ends = 0.5 * (values[:, :1] + values[:, -1:])
+    return jnp.concatenate([ends, values[:, 1:-1], ends], axis=1)
 
 
 class ValueRange(AbstractAdmissibleSet):
@@ -85,10 +78,8 @@ class ValueRange(AbstractAdmissibleSet):
     lower: float
     upper: float = float("inf")
 
-    def project(
-        self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"], eps: Budget
-    ) -> Float[Array, "batch m"]:
-        return jnp.clip(delta, jnp.maximum(self.lower - a, -eps), jnp.minimum(self.upper - a, eps))
+    def project(self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"]) -> Float[Array, "batch m"]:
+        return jnp.clip(delta, self.lower - a, self.upper - a)
 
     def shrinkage(self, delta: Float[Array, "batch m"], a: Float[Array, "batch m"]) -> Float[Array, "batch 1"]:
         room = jnp.where(delta < 0, self.lower - a, self.upper - a)

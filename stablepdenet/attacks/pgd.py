@@ -1,97 +1,86 @@
-"""The two balls of the paper."""
+"""Projected gradient ascent (Algorithm 1, alg:stable_attack)."""
 
 from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import NamedTuple, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from stablepdenet.attacks.admissible import AbstractAdmissibleSet, Budget, Switch, Unrestricted
-from stablepdenet.attacks.base import AbstractPGD
-from stablepdenet.spaces import AbstractInput
+from stablepdenet.attacks.admissible import AbstractAdmissibleSet, Unrestricted
+from stablepdenet.attacks.balls import AbstractBall, Budget
 
-# eta_pgd: keeps directions and projections finite at the origin.
-ETA = 1e-12
+Objective = Callable[[Float[Array, "batch m"]], Float[Array, " batch"]]
+Switch = bool | Bool[Array, ""]
 
 
-class PGDLinf(AbstractPGD):
-    """Pointwise PGD-linf: |delta_i| <= eps, absolute, ascent along the gradient's sign (eq:pgd-attack-linf)."""
+class Attacked(NamedTuple):
+    """An admissible perturbed input a + delta and its perturbation."""
 
-    eps: Budget
-    admissible: AbstractAdmissibleSet = Unrestricted()
-    steps: int = 40
-    step_size: float = 0.1
-    random_start: Switch = True
-
-    def radius(self, a: Float[Array, "batch m"]) -> Float[Array, "batch 1"]:
-        return jnp.full((len(a), 1), self.eps)
-
-    def start(self, a: Float[Array, "batch m"], *, key: PRNGKeyArray) -> Float[Array, "batch m"]:
-        return jax.random.uniform(key, a.shape, a.dtype, minval=-self.eps, maxval=self.eps)
-
-    def direction(self, gradient: Float[Array, "batch m"]) -> Float[Array, "batch m"]:
-        return jnp.sign(gradient)
-
-    def project(self, z: Float[Array, "batch m"], a: Float[Array, "batch m"]) -> Float[Array, "batch m"]:
-        return self.admissible.project(z, a, self.eps)
-
-    def length(self, z: Float[Array, "batch m"]) -> Float[Array, "batch 1"]:
-        return jnp.max(jnp.abs(z), axis=1, keepdims=True)
-
-    def perturbation(self, z: Float[Array, "batch m"]) -> Float[Array, "batch m"]:
-        return z
-
-    def coordinates(self, delta: Float[Array, "batch m"]) -> Float[Array, "batch m"]:
-        return delta
-
-    def describe(self) -> str:
-        return f"PGD-linf, |delta| <= {self.eps:g}"
+    inputs: Float[Array, "batch m"]
+    delta: Float[Array, "batch m"]
 
 
-class PGDBandLimited(AbstractPGD):
-    """Band-limited PGD-l2: delta = sum_{n <= band} beta_n phi_n with ||beta||_2 <= eps ||c||_2.
+@final
+class PGD(eqx.Module):
+    """z <- Pi[z + alpha * direction(gradient)], for `steps` steps, from a random start.
 
-    The radius is relative to the input's own norm, the ascent goes along the normalised gradient
-    (eq:bl-l2-admissible-set, eq:pgd-attack-bl-l2).
+        PGD(LinfBall(0.05), PeriodicEndpoints())
 
-    Points outside of the ball go to the nearest one in it. Where the admissible set binds as well, the perturbation is
-    shrunk into it, which keeps its shape ("projected or rescaled") but need not be the nearest point.
+    Any ball and any admissible set go together. The objective is injected, so an attack knows nothing of physics or
+    methods. It works in the ball's coordinates z and projects after every step, so a perturbation outside of the ball
+    or of the admissible set cannot leave it.
 
-    For an input that is itself modal, phi_n are its own first `band` modes; for sensor values they are the
-    orthonormal sine modes at the sensors.
+    `step_size` is a fraction of the ball's radius: alpha = step_size * radius.
     """
 
-    eps: Budget
-    input: AbstractInput = eqx.field(kw_only=True)
-    band: int = eqx.field(kw_only=True)
+    ball: AbstractBall
     admissible: AbstractAdmissibleSet = Unrestricted()
     steps: int = 40
     step_size: float = 0.1
     random_start: Switch = True
 
-    def radius(self, a: Float[Array, "batch m"]) -> Float[Array, "batch 1"]:
-        return self.eps * self.input.radius(a)[:, None]
+    def __call__(self, objective: Objective, a: Float[Array, "batch m"], *, key: PRNGKeyArray) -> Attacked:
+        """Maximises `objective` (one value per input) over the admissible perturbations of each input."""
+        alpha = self.step_size * self.ball.radius(a)
+        gradient = jax.grad(lambda z: jnp.sum(objective(self.attacked(z, a).inputs)))
 
-    def start(self, a: Float[Array, "batch m"], *, key: PRNGKeyArray) -> Float[Array, "batch band"]:
-        return jax.random.normal(key, (len(a), self.band), a.dtype)
+        def step(_: Array, z: Float[Array, "batch k"]) -> Float[Array, "batch k"]:
+            return self.project(z + alpha * self.ball.normalise(gradient(z)), a)
 
-    def direction(self, gradient: Float[Array, "batch band"]) -> Float[Array, "batch band"]:
-        return gradient / (jnp.linalg.norm(gradient, axis=1, keepdims=True) + ETA)
+        return self.attacked(jax.lax.fori_loop(0, self.steps, step, self.first(a, key=key)), a)
 
-    def project(self, z: Float[Array, "batch band"], a: Float[Array, "batch m"]) -> Float[Array, "batch band"]:
-        inside = z * jnp.minimum(1.0, self.radius(a) / jnp.maximum(self.length(z), ETA))
-        return inside * self.admissible.shrinkage(self.perturbation(inside), a)
+    @property
+    def eps(self) -> Budget:
+        """The ball's budget."""
+        return self.ball.eps
 
-    def length(self, z: Float[Array, "batch band"]) -> Float[Array, "batch 1"]:
-        return jnp.linalg.norm(z, axis=1, keepdims=True)
+    def with_eps(self, eps: Budget) -> PGD:
+        """The same with another budget."""
+        return dataclasses.replace(self, ball=dataclasses.replace(self.ball, eps=eps))
 
-    def perturbation(self, z: Float[Array, "batch band"]) -> Float[Array, "batch m"]:
-        return z @ jnp.asarray(self.input.modes(self.band), z.dtype)
+    def first(self, a: Float[Array, "batch m"], *, key: PRNGKeyArray) -> Float[Array, "batch k"]:
+        """Where a search begins: at random, or at the clean input."""
+        return self.project(jnp.where(self.random_start, self.ball.start(a, key=key), 0.0), a)
 
-    def coordinates(self, delta: Float[Array, "batch m"]) -> Float[Array, "batch band"]:
-        return delta @ jnp.asarray(np.linalg.pinv(self.input.modes(self.band)), delta.dtype)
+    def project(self, z: Float[Array, "batch k"], a: Float[Array, "batch m"]) -> Float[Array, "batch k"]:
+        """A point of the ball and of the admissible set, for each input: the nearest of the set, then the nearest of
+        the ball, then shrunk into the set where it was left again. Shrinking keeps a perturbation's shape ("projected
+        or rescaled"), but need not give the nearest point. With the l-infinity ball nothing is left to shrink."""
+        z = self.ball.moved(z, lambda delta: self.admissible.project(delta, a))
+        z = self.ball.project(z, a)
+        return z * self.admissible.shrinkage(self.ball.perturbation(z), a)
+
+    def attacked(self, z: Float[Array, "batch k"], a: Float[Array, "batch m"]) -> Attacked:
+        """The perturbed input of z. Through `snap` an objective sees admissible inputs only, and entries that move
+        together share a gradient."""
+        delta = self.ball.perturbation(z)
+        return Attacked(self.admissible.snap(a + delta), delta)
 
     def describe(self) -> str:
-        return f"PGD-l2 in {self.band} modes, ||beta|| <= {self.eps:g} ||c||"
+        """A few words for listings."""
+        return f"PGD, {self.ball.describe()}"

@@ -17,8 +17,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from numpy import ndarray
 
-from stablepdenet.attacks.base import AbstractPGD, Attacked, Objective
-from stablepdenet.attacks.pgd import ETA
+from stablepdenet.attacks.balls import ETA
+from stablepdenet.attacks.pgd import PGD, Attacked, Objective
 
 Search = Callable[..., Attacked]
 
@@ -45,24 +45,24 @@ class _Ascent(NamedTuple):
     halved: Bool[Array, " batch"]
 
 
-def pgd(attack: AbstractPGD, objective: Objective, a: Float[Array, "batch m"], *, key: PRNGKeyArray) -> Attacked:
+def pgd(attack: PGD, objective: Objective, a: Float[Array, "batch m"], *, key: PRNGKeyArray) -> Attacked:
     """Algorithm 1 as it stands (alg:stable_attack): fixed steps, last iterate."""
     return attack(objective, a, key=key)
 
 
-def strong_pgd(attack: AbstractPGD, objective: Objective, a: Float[Array, "batch m"], *, key: PRNGKeyArray) -> Attacked:
+def strong_pgd(attack: PGD, objective: Objective, a: Float[Array, "batch m"], *, key: PRNGKeyArray) -> Attacked:
     """Algorithm 1 with longer and more steps and restarts: the audit's white-box attack."""
     longer = dataclasses.replace(attack, steps=STEPS, step_size=STEP_SIZE)
     return best_of(pgd, RESTARTS)(longer, objective, a, key=key)
 
 
 def apgd(
-    attack: AbstractPGD, objective: Objective, a: Float[Array, "batch m"], *, steps: int = 100, key: PRNGKeyArray
+    attack: PGD, objective: Objective, a: Float[Array, "batch m"], *, steps: int = 100, key: PRNGKeyArray
 ) -> Attacked:
     """Ascent with momentum. The step starts at twice the radius and is halved, for each input by itself, where progress
     stalls between checkpoints; the ascent then goes on from the best point (Croce and Hein 2020, "Reliable evaluation
     of adversarial robustness with an ensemble of diverse parameter-free attacks")."""
-    checkpoints = _checkpoints(steps)
+    radius, checkpoints = attack.ball.radius(a), _checkpoints(steps)
     lengths = jnp.asarray(np.diff(checkpoints, prepend=0), a.dtype)
     number = jnp.asarray(np.searchsorted(checkpoints, np.arange(1, steps + 1)))
     due = jnp.asarray(np.isin(np.arange(1, steps + 1), checkpoints))
@@ -72,7 +72,7 @@ def apgd(
         return value, pull(jnp.ones_like(value))[0]
 
     def advance(i: Array, s: _Ascent) -> _Ascent:
-        target = attack.project(s.z + s.step[:, None] * attack.direction(s.gradient), a)
+        target = attack.project(s.z + s.step[:, None] * radius * attack.ball.normalise(s.gradient), a)
         inertia = jnp.where(i == 0, 0.0, 1.0 - MOMENTUM) * (s.z - s.previous)
         z = attack.project(s.z + jnp.where(i == 0, 1.0, MOMENTUM) * (target - s.z) + inertia, a)
         value, gradient = evaluate(z)
@@ -94,7 +94,7 @@ def apgd(
     value, gradient = evaluate(z)
     zero = jnp.zeros_like(value)
     state = _Ascent(
-        z, z, value, gradient, z, value, gradient, 2 * attack.radius(a)[:, 0], zero, value, jnp.zeros(len(a), bool)
+        z, z, value, gradient, z, value, gradient, jnp.full_like(value, 2.0), zero, value, jnp.zeros(len(a), bool)
     )
     return attack.attacked(jax.lax.fori_loop(0, steps, advance, state).best, a)
 
@@ -124,7 +124,7 @@ def _checkpoints(steps: int) -> list[int]:
 
 
 def random_search(
-    attack: AbstractPGD, objective: Objective, a: Float[Array, "batch m"], *, evaluations: int = 1000, key: PRNGKeyArray
+    attack: PGD, objective: Objective, a: Float[Array, "batch m"], *, evaluations: int = 1000, key: PRNGKeyArray
 ) -> Attacked:
     """Without gradients: from an extreme point of the ball, changes a random window of coordinates by a random length,
     in one direction or in a random one for each, and keeps what is better."""
@@ -135,12 +135,12 @@ def random_search(
         found = objective(attack.attacked(candidate, a).inputs)
         return _where(found > value, candidate, z), jnp.maximum(found, value)
 
-    z = _extreme(attack, a, attack.start(a, key=key))
+    z = _extreme(attack, a, attack.ball.start(a, key=key))
     value = objective(attack.attacked(z, a).inputs)
     return attack.attacked(jax.lax.fori_loop(0, evaluations, propose, (z, value))[0], a)
 
 
-def _move(attack: AbstractPGD, a: Float[Array, "batch m"], size: int, key: PRNGKeyArray) -> Float[Array, "batch k"]:
+def _move(attack: PGD, a: Float[Array, "batch m"], size: int, key: PRNGKeyArray) -> Float[Array, "batch k"]:
     """A step in a random window: of 1 to all coordinates, and of 0.02 to 2 radii, both uniform in the logarithm."""
     keys = jax.random.split(key, 5)
     width = jnp.exp(jax.random.uniform(keys[0], (len(a), 1)) * np.log(size))
@@ -149,16 +149,14 @@ def _move(attack: AbstractPGD, a: Float[Array, "batch m"], size: int, key: PRNGK
     signs = jax.random.normal(keys[2], (len(a), size), a.dtype)
     signs = jnp.where(jax.random.bernoulli(keys[3], 0.5, (len(a), 1)), signs, signs[:, :1])
     length = 2.0 * jnp.exp(jax.random.uniform(keys[4], (len(a), 1)) * np.log(0.01))
-    return length * attack.radius(a) * attack.direction(window * signs)
+    return length * attack.ball.radius(a) * attack.ball.normalise(window * signs)
 
 
 def best_of(search: Search, restarts: int) -> Search:
     """The search from so many starts, random ones and then the clean input; the best result for each input. Some models
     have corners of the ball as traps for random starts."""
 
-    def repeated(
-        attack: AbstractPGD, objective: Objective, a: Float[Array, "batch m"], *, key: PRNGKeyArray
-    ) -> Attacked:
+    def repeated(attack: PGD, objective: Objective, a: Float[Array, "batch m"], *, key: PRNGKeyArray) -> Attacked:
         def again(
             best: tuple[Attacked, Array], start: tuple[Array, PRNGKeyArray]
         ) -> tuple[tuple[Attacked, Array], None]:
@@ -176,22 +174,22 @@ def best_of(search: Search, restarts: int) -> Search:
     return repeated
 
 
-def white_noise(attack: AbstractPGD, a: Float[Array, "batch m"], *, key: PRNGKeyArray) -> Attacked:
+def white_noise(attack: PGD, a: Float[Array, "batch m"], *, key: PRNGKeyArray) -> Attacked:
     """Random signs, or a random direction: noise on the sphere of the ball."""
-    return attack.attacked(_extreme(attack, a, attack.start(a, key=key)), a)
+    return attack.attacked(_extreme(attack, a, attack.ball.start(a, key=key)), a)
 
 
 def smooth_noise(
-    attack: AbstractPGD, a: Float[Array, "batch m"], modes: Float[ndarray, "band m"], *, key: PRNGKeyArray
+    attack: PGD, a: Float[Array, "batch m"], modes: Float[ndarray, "band m"], *, key: PRNGKeyArray
 ) -> Attacked:
     """A random combination of the given modes with the norm of the ball's radius."""
     delta = jax.random.normal(key, (len(a), len(modes)), a.dtype) @ jnp.asarray(modes, a.dtype)
-    z = attack.coordinates(delta)
-    return attack.attacked(attack.project(z * attack.radius(a) / (attack.length(z) + ETA), a), a)
+    z = attack.ball.coordinates(delta)
+    return attack.attacked(attack.project(z * attack.ball.radius(a) / (attack.ball.norm(z) + ETA), a), a)
 
 
-def _extreme(attack: AbstractPGD, a: Float[Array, "batch m"], z: Float[Array, "batch k"]) -> Float[Array, "batch k"]:
-    return attack.project(attack.radius(a) * attack.direction(z), a)
+def _extreme(attack: PGD, a: Float[Array, "batch m"], z: Float[Array, "batch k"]) -> Float[Array, "batch k"]:
+    return attack.project(attack.ball.radius(a) * attack.ball.normalise(z), a)
 
 
 def _where(

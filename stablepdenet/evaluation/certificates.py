@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 from numpy import ndarray
 
-from stablepdenet.attacks import PGDBandLimited, PGDLinf, strong_pgd
+from stablepdenet.attacks import BandLimitedBall, LinfBall, strong_pgd
 from stablepdenet.evaluation.inputs import setting_of
 from stablepdenet.evaluation.measure import flat_basis
 from stablepdenet.evaluation.metrics import summary
@@ -59,7 +59,8 @@ class Certificate(NamedTuple):
 def certificates(session: Session) -> Iterator[Task]:
     """For linear operators on problems with a linear reference."""
     problem = session.problem
-    if isinstance(problem.reference, LinearReference) and isinstance(problem.attack, PGDLinf | PGDBandLimited):
+    ball = problem.attack.ball if problem.attack else None
+    if isinstance(problem.reference, LinearReference) and isinstance(ball, LinfBall | BandLimitedBall):
         for name, operator in session.operators.items():
             if isinstance(operator, LinearOperator):
                 for eps in session.eps:
@@ -110,9 +111,9 @@ def _ellipsoids(
     problem: Problem, matrix: Float[ndarray, "n m"], a: Float[ndarray, "batch m"], eps: float
 ) -> list[tuple[Float[ndarray, "m k"], Vector]]:
     """Ellipsoids around the ball as images {A y : |y|^2 <= size} of balls."""
-    attack = problem.attack
-    if isinstance(attack, PGDBandLimited):
-        return [(problem.inputs.modes(attack.band).T, _radius(problem, a, eps) ** 2)]
+    ball = problem.require_attack().ball
+    if isinstance(ball, BandLimitedBall):
+        return [(problem.inputs.modes(ball.band).T, _radius(problem, a, eps) ** 2)]
     # |z_i| <= eps lies in sum_i d_i z_i^2 <= eps^2 sum_i d_i: with equal d, with the columns' sizes, and with the row
     # sums of |E^T E|, for which the largest multiplier is at most one.
     gram = np.abs(matrix.T @ matrix)
@@ -184,8 +185,9 @@ def _rounding(operator: LinearOperator, problem: Problem, a: Float[ndarray, "bat
     matrix = np.concatenate([matrix, np.eye(len(matrix))], axis=1) if operator.lifted else matrix
     constant = np.pad(np.abs(np.asarray(operator.constant, np.float64)), (0, matrix.shape[1] - len(operator.constant)))
     reach = np.full(len(a), eps)
-    if isinstance(problem.attack, PGDBandLimited):
-        modes = problem.inputs.modes(problem.attack.band)
+    ball = problem.require_attack().ball
+    if isinstance(ball, BandLimitedBall):
+        modes = problem.inputs.modes(ball.band)
         reach = _radius(problem, a, eps) * np.linalg.norm(modes, axis=0).max()
     c = (np.abs(a) + reach[:, None]) @ matrix + constant
     steps = (matrix.shape[0] + matrix.shape[1] + 2) * UNIT
@@ -239,7 +241,7 @@ def _attacked(
     columns = np.concatenate([error.matrix, error.constant[:, None]], axis=1)
     factor = np.asarray(np.linalg.qr(columns, mode="r"))
     scale = np.linalg.norm(factor, 2)
-    attack = dataclasses.replace(problem.require_attack(), eps=eps, random_start=True)
+    attack = dataclasses.replace(problem.require_attack().with_eps(eps), random_start=True)
     with jax.enable_x64(True):
 
         def squares(a: jax.Array) -> jax.Array:

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from numpy import ndarray
 
 from stablepdenet.attacks import (
-    AbstractPGD,
+    PGD,
     Objective,
     Search,
     apgd,
@@ -129,21 +129,17 @@ def _fixed(subject: AbstractMisfit, target: Float[Array, "batch _ *components"])
     return lambda a: subject.fixed(a, target)
 
 
-def _smooth(modes: Float[ndarray, "band m"], attack: AbstractPGD, a: Array, *, key: PRNGKeyArray) -> Any:
+def _smooth(modes: Float[ndarray, "band m"], attack: PGD, a: Array, *, key: PRNGKeyArray) -> Any:
     return smooth_noise(attack, a, modes, key=key)
 
 
-def _with(attack: AbstractPGD, eps: Float[Array, ""]) -> AbstractPGD:
-    return dataclasses.replace(attack, eps=eps)
-
-
-def _compiled(search: Search, objective: MakeObjective, attack: AbstractPGD) -> Callable[..., Float[Array, "chunk m"]]:
+def _compiled(search: Search, objective: MakeObjective, attack: PGD) -> Callable[..., Float[Array, "chunk m"]]:
     return eqx.filter_jit(
         lambda subject, eps, a, solution, key: (
-            search(_with(attack, eps), objective(subject, a, solution), a, key=key).inputs
+            search(attack.with_eps(eps), objective(subject, a, solution), a, key=key).inputs
         )
     )
 
 
-def _compiled_noise(noise: Callable[..., Any], attack: AbstractPGD) -> Callable[..., Float[Array, "chunk m"]]:
-    return eqx.filter_jit(lambda subject, eps, a, solution, key: noise(_with(attack, eps), a, key=key).inputs)
+def _compiled_noise(noise: Callable[..., Any], attack: PGD) -> Callable[..., Float[Array, "chunk m"]]:
+    return eqx.filter_jit(lambda subject, eps, a, solution, key: noise(attack.with_eps(eps), a, key=key).inputs)

@@ -6,7 +6,7 @@ import dataclasses
 
 from jaxtyping import Array, Float
 
-from stablepdenet.attacks import AbstractPGD
+from stablepdenet.attacks import PGD
 from stablepdenet.methods.base import AbstractAttacking, Batch, Terms, physics_terms, random_start
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.physics import block_norms, residual_map
@@ -23,7 +23,7 @@ class Adversarial(AbstractAttacking):
 class Noise(Adversarial):
     """J = E_a E_delta L_phys(theta; a + delta) with random delta: augmentation by noise."""
 
-    def search(self) -> AbstractPGD:
+    def search(self) -> PGD:
         return random_start(self.attack)
 
 
@@ -31,5 +31,5 @@ class OneStep(Adversarial):
     """AdvPI with the attack's first step alone, as long as the radius: FGSM (Goodfellow et al. 2015, "Explaining and
     harnessing adversarial examples")."""
 
-    def search(self) -> AbstractPGD:
+    def search(self) -> PGD:
         return dataclasses.replace(self.attack, steps=1, step_size=1.0, random_start=False)

@@ -10,7 +10,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from stablepdenet.attacks import AbstractPGD, Objective
+from stablepdenet.attacks import PGD, Objective
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.physics import BlockNorms, physics_loss, residual_map, weighted_sum
 from stablepdenet.problems import Problem
@@ -38,7 +38,7 @@ class AbstractObjective(eqx.Module):
     `perturbed` says whether its physics loss sees perturbed inputs.
     """
 
-    attack: eqx.AbstractVar[AbstractPGD | None]
+    attack: eqx.AbstractVar[PGD | None]
     perturbed: ClassVar[bool] = True
 
     @abstractmethod
@@ -49,9 +49,9 @@ class AbstractObjective(eqx.Module):
 class AbstractAttacking(AbstractObjective):
     """An objective on perturbed inputs, which are searched for by its `attack`."""
 
-    attack: AbstractPGD
+    attack: PGD
 
-    def search(self) -> AbstractPGD:
+    def search(self) -> PGD:
         """How it perturbs inputs: by its attack as it is."""
         return self.attack
 
@@ -86,7 +86,7 @@ class AbstractPenalised(AbstractAttacking):
         return self.rho / (1.0 - self.rho) * physics / penalty
 
 
-def random_start(attack: AbstractPGD) -> AbstractPGD:
+def random_start(attack: PGD) -> PGD:
     """No search: somewhere in the attack's set."""
     return dataclasses.replace(attack, steps=0, random_start=True)
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from jaxtyping import Array, Float
 
-from stablepdenet.attacks import AbstractPGD
+from stablepdenet.attacks import PGD
 from stablepdenet.methods.base import AbstractObjective, Batch, Terms, physics_terms
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.physics import block_norms, residual_map
@@ -17,7 +17,7 @@ class Clean(AbstractObjective):
     """J = E_a L_phys(theta; a): the physics-informed baseline. It needs no attack; with one, validation tells what that
     does."""
 
-    attack: AbstractPGD | None = None
+    attack: PGD | None = None
 
     perturbed: ClassVar[bool] = False
 

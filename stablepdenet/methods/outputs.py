@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from stablepdenet.attacks import AbstractPGD, Objective
+from stablepdenet.attacks import PGD, Objective
 from stablepdenet.methods.base import AbstractPenalised, Batch, random_start
 from stablepdenet.operators import AbstractOperator, Query
 from stablepdenet.physics import BlockNorms, block_norms, residual_map
@@ -41,7 +41,7 @@ class Trades(AbstractPenalised):
 
     perturbed: ClassVar[bool] = False
 
-    def search(self) -> AbstractPGD:
+    def search(self) -> PGD:
         # The distance from G(a) has no slope at a.
         return dataclasses.replace(self.attack, random_start=True)
 
@@ -62,7 +62,7 @@ class Jacobian(AbstractPenalised):
 
     perturbed: ClassVar[bool] = False
 
-    def search(self) -> AbstractPGD:
+    def search(self) -> PGD:
         return random_start(self.attack)
 
     def parts(self, operator: AbstractOperator, problem: Problem, batch: Batch) -> tuple[BlockNorms, Array]:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from stablepdenet.attacks import AbstractPGD
+from stablepdenet.attacks import PGD
 from stablepdenet.errors import ConfigError
 from stablepdenet.methods.base import AbstractPenalised, Batch, random_start
 from stablepdenet.operators import AbstractOperator
@@ -27,7 +27,7 @@ class Spectral(AbstractPenalised):
 
     perturbed: ClassVar[bool] = False
 
-    def search(self) -> AbstractPGD:
+    def search(self) -> PGD:
         return random_start(self.attack)
 
     def parts(self, operator: AbstractOperator, problem: Problem, batch: Batch) -> tuple[BlockNorms, Array]:

@@ -13,6 +13,7 @@ from stablepdenet.errors import ConfigError, shown
 from stablepdenet.problems.base import Block, Problem, Reference, periodic_residual
 from stablepdenet.problems.bound import BoundBlock
 from stablepdenet.problems.burgers import burgers
+from stablepdenet.problems.consistency import warn_of_contradictions
 from stablepdenet.problems.heat import heat
 from stablepdenet.problems.helmholtz import helmholtz
 from stablepdenet.problems.poisson import poisson
@@ -76,4 +77,5 @@ __all__ = [
     "make_problem",
     "periodic_residual",
     "poisson",
+    "warn_of_contradictions",
 ]

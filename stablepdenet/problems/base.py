@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from numpy import ndarray
 
 from stablepdenet import points as point_sets
-from stablepdenet.attacks import AbstractAdmissibleSet, AbstractPGD, Unrestricted
+from stablepdenet.attacks import PGD, AbstractAdmissibleSet, Unrestricted
 from stablepdenet.domain import Box
 from stablepdenet.errors import CheckpointError, ConfigError
 from stablepdenet.operators import EMBEDDINGS, PLAIN, Ansatz
@@ -88,7 +88,7 @@ class Problem:
     blocks: tuple[Block, ...]
     solution: tuple[str, ...] = ("u",)
     equation: str = ""
-    attack: AbstractPGD | None = None
+    attack: PGD | None = None
     reference: Reference | None = None
     axes: tuple[Float[ndarray, " _"], ...] = ()
     functions: int = 1000
@@ -176,10 +176,10 @@ class Problem:
         """The inputs for which the problem is posed, as its attack says."""
         return self.attack.admissible if self.attack else Unrestricted()
 
-    def require_attack(self) -> AbstractPGD:
+    def require_attack(self) -> PGD:
         """The attack, for what cannot do without."""
         if self.attack is None:
-            raise ConfigError(f"Problem '{self.name}' has no attack: give it one, e.g. attack=PGDLinf(eps=0.05).")
+            raise ConfigError(f"Problem '{self.name}' has no attack: give it one, e.g. attack=PGD(LinfBall(0.05)).")
         return self.attack
 
     def require_reference(self) -> Reference:

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from stablepdenet import points
-from stablepdenet.attacks import PeriodicEndpoints, PGDLinf
+from stablepdenet.attacks import PGD, LinfBall, PeriodicEndpoints
 from stablepdenet.domain import Box
 from stablepdenet.operators import Ansatz, GalileanFrame
 from stablepdenet.problems.base import Block, Problem, periodic_residual
@@ -51,7 +51,7 @@ def burgers(
         inputs=Inputs(a=SensorInput(PeriodicGaussianField(), x)),
         blocks=blocks(inside),
         fine=blocks(points.rows(max(2, interior // len(early)), early)),
-        attack=PGDLinf(eps=0.05, admissible=PeriodicEndpoints()),
+        attack=PGD(LinfBall(0.05), PeriodicEndpoints()),
         reference=ColeHopfReference(x, viscosity, axes),
         axes=axes,
         batch=50,

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from stablepdenet import points
-from stablepdenet.attacks import PGDLinf
+from stablepdenet.attacks import PGD, LinfBall
 from stablepdenet.domain import Box
 from stablepdenet.operators import Ansatz, Functions
 from stablepdenet.problems.base import Block, Problem
@@ -37,7 +37,7 @@ def heat(
             # At the sensors, where the piecewise-linear input is the sampled one itself.
             Block("ic", points.initial(x), lambda u, a: u - a, weight=initial_weight),
         ),
-        attack=PGDLinf(eps=0.05),
+        attack=PGD(LinfBall(0.05)),
         reference=LinearReference(lambda axes: response_matrix(x, points.grid(*axes), alpha), axes),
         axes=axes,
         ansatz=Ansatz(lift=evolved_hats(alpha, x), features=_corner_functions(alpha)),

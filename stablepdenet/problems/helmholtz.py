@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from stablepdenet import points
-from stablepdenet.attacks import PGDBandLimited
+from stablepdenet.attacks import PGD, BandLimitedBall
 from stablepdenet.domain import Box
 from stablepdenet.errors import ConfigError
 from stablepdenet.problems.base import Block, Problem
@@ -34,7 +34,7 @@ def helmholtz(
             Block("pde", points.hammersley(interior), lambda u, u_xx, a: -u_xx - kappa**2 * u - a),
             Block("bc", points.boundary(), lambda u: u, weight=weight),
         ),
-        attack=PGDBandLimited(eps=0.01, input=inputs, band=modes),
+        attack=PGD(BandLimitedBall(0.01, inputs, band=modes)),
         reference=LinearReference(lambda axes: response_matrix(kappa, modes, *axes), axes),
         axes=axes,
         batch=50,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stablepdenet import points
-from stablepdenet.attacks import PGDLinf
+from stablepdenet.attacks import PGD, LinfBall
 from stablepdenet.domain import Box
 from stablepdenet.problems.base import Block, Problem
 from stablepdenet.problems.reference import LinearReference
@@ -21,7 +21,7 @@ def poisson(*, sensors: int = 100, interior: int = 100) -> Problem:
         inputs=Inputs(a=SensorInput(PowerSeries(terms=4), x)),
         blocks=_blocks(interior),
         fine=_blocks(max(interior, 1000)),
-        attack=PGDLinf(eps=0.05),
+        attack=PGD(LinfBall(0.05)),
         reference=LinearReference(lambda axes: response_matrix(x, *axes), axes),
         axes=axes,
         functions=100,

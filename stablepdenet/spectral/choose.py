@@ -174,7 +174,7 @@ def grid_of(problem: Problem) -> Float[ndarray, "n dim"]:
 
 
 def _rough(setting: Setting, counts: tuple[int, ...], more: float = 2.0) -> tuple[int, ...]:
-    """Functions for the values at the start: `more` for each sensor along a coordinate, where an input is one of them."""
+    """Functions for the values at the start: `more` for each sensor along a coordinate, where inputs are these."""
     problem = setting.problem
     names = {name for region in setting.regions if setting.initial(region) for name, _ in region.terms.inputs.values()}
     if not names or len(setting.columns) > 1:

@@ -18,6 +18,8 @@ from stablepdenet.problems import Problem
 from stablepdenet.spectral.functions import Clock, Space
 from stablepdenet.spectral.regions import Region, evaluate
 
+# NumPy's float64 until a program takes them, JAX's inside of it.
+Numbers = Any
 # The coefficients of each component: functions of time x functions of space.
 Coefficients = tuple[Float[Array, "..."], ...]
 # Of the Gram matrix's diagonal: what no equation fixes stays where it is.
@@ -28,9 +30,9 @@ class Term(eqx.Module):
     """One derivative of a component at a region's points: sum_ij c_ij T_i(theta) X_j(x) / h^order. The `slopes` are
     what each unknown adds to it, for a step of length one."""
 
-    time: Float[Array, "q size"] | Float[ndarray, "q size"]
-    space: Float[Array, "p k"] | Float[ndarray, "p k"]
-    slopes: Float[Array, "own n"] | Float[ndarray, "own n"]
+    time: Numbers
+    space: Numbers
+    slopes: Numbers
     component: int = eqx.field(static=True)
     order: int = eqx.field(static=True)
 
@@ -46,8 +48,8 @@ class Rows(eqx.Module):
     """A region's equation at q times x p points; a pair has its lower points first, then the upper ones."""
 
     terms: dict[str, Term]
-    root: Float[Array, " weights"] | Float[ndarray, " weights"]
-    theta: Float[Array, " n"] | Float[ndarray, " n"]
+    root: Numbers
+    theta: Numbers
     region: Region = eqx.field(static=True)
     # Known while a program is traced, so that a residual may use NumPy's functions of its coordinates.
     where: Where = eqx.field(static=True)
@@ -63,9 +65,9 @@ class Rows(eqx.Module):
 class Moment(eqx.Module):
     """Where a time step lies, and the inputs' matrices there, for each region."""
 
-    start: Float[Array, "*steps"] | Float[ndarray, "*steps"]
-    length: Float[Array, "*steps"] | Float[ndarray, "*steps"]
-    matrices: tuple[dict[str, Float[Array, "..."] | Float[ndarray, "..."]], ...]
+    start: Numbers
+    length: Numbers
+    matrices: tuple[dict[str, Numbers], ...]
 
 
 class Step(NamedTuple):
@@ -83,7 +85,7 @@ class Equations(eqx.Module):
     `places`. The others are given. `linear` says that they are so in the solution and the inputs together."""
 
     rows: tuple[Rows, ...]
-    places: Int[Array, " k"] | Int[ndarray, " k"]
+    places: Numbers
     problem: Problem = eqx.field(static=True)
     free: tuple[tuple[int, int], ...] = eqx.field(static=True)
     time: int | None = eqx.field(static=True)

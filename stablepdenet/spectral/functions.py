@@ -126,7 +126,9 @@ class Clock:
 
     def traced(self, theta: Float[Array, " n"]) -> Float[Array, "n size"]:
         """The values at times that are not known before a program runs."""
-        return jnp.stack([jnp.polyval(jnp.asarray(each.coef[::-1], theta.dtype), theta) for each in self.functions], axis=1)
+        return jnp.stack(
+            [jnp.polyval(jnp.asarray(each.coef[::-1], theta.dtype), theta) for each in self.functions], axis=1
+        )
 
     def restricted(self, begin: float, length: float) -> Float[ndarray, "size size"]:
         """R with T(begin + length theta) = R T(theta): a step's functions on a part of it, in those of the part."""

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 from numpy import ndarray
 
 from stablepdenet.problems import Problem
-from stablepdenet.spectral.equations import Coefficients, Equations, Moment, make_rows
+from stablepdenet.spectral.equations import Coefficients, Equations, Moment, Numbers, make_rows
 from stablepdenet.spectral.functions import Axis, Clock, Space, radau
 from stablepdenet.spectral.setting import Setting
 
@@ -147,8 +147,8 @@ class March(eqx.Module):
     first: Moment
     step: Equations
     moments: Moment
-    high: Int[Array, " h"] | Int[ndarray, " h"]
-    evolution: tuple[Float[Array, "steps h size k"] | Float[ndarray, "steps h size k"], ...]
+    high: Numbers
+    evolution: tuple[Numbers, ...]
     clocks: tuple[Clock, ...] = eqx.field(static=True)
     size: int = eqx.field(static=True)
 
@@ -160,7 +160,9 @@ class March(eqx.Module):
             given, fine = settle(self.start, given, a, self.first, ITERATIONS)
             given = tuple(_rescaled(each, 1.0 / self.first.length) for each in given)
         parts = [
-            each[order, self.high] for each, clock in zip(given, self.clocks, strict=True) for order in range(clock.order)
+            each[order, self.high]
+            for each, clock in zip(given, self.clocks, strict=True)
+            for order in range(clock.order)
         ]
         high = jnp.concatenate(parts) if parts else jnp.zeros(0)
         given = tuple(each.at[:, self.high].set(0.0) for each in given)
@@ -267,7 +269,7 @@ def _evolution(plan: Plan, high: Int[ndarray, " h"]) -> tuple[Float[ndarray, "st
 
 
 def _evolve(
-    equations: Equations, start: Coefficients, moments: Moment, a: Float[Array, " m"], clocks: tuple[Clock, ...]
+    equations: Equations, start: tuple[Numbers, ...], moments: Moment, a: Numbers, clocks: tuple[Clock, ...]
 ) -> tuple[Coefficients, Coefficients]:
     """Marches many starts by the linear part at 0 and `a`."""
     zero = jax.tree.map(lambda each: jnp.zeros(each.shape[1:]), start)

@@ -53,8 +53,8 @@ class Tabulated(eqx.Module):
     """The solutions of a problem that is linear in its solution and inputs: of zero, and what each number of the input
     adds to it."""
 
-    slopes: tuple[Float[Array, "m steps size k"] | Float[ndarray, "m steps size k"], ...]
-    rest: tuple[Float[Array, "steps size k"] | Float[ndarray, "steps size k"], ...]
+    slopes: Coefficients
+    rest: Coefficients
 
 
 class SpectralOperator(AbstractOperator):
@@ -70,9 +70,7 @@ class SpectralOperator(AbstractOperator):
     # A finer one, which says how wrong the answers are.
     judge: SpectralOperator | None = None
 
-    def __call__(
-        self, a: Float[Array, "batch m"], points: Points
-    ) -> Float[Array, "batch n *components"]:
+    def __call__(self, a: Float[Array, "batch m"], points: Points) -> Float[Array, "batch n *components"]:
         return self.combine(self.tabulate(points), a)
 
     def tabulate(self, points: Points) -> Places:
@@ -83,7 +81,7 @@ class SpectralOperator(AbstractOperator):
             )
         if isinstance(points, jax.core.Tracer):
             return _traced_places(self.plan, points)
-        return _places(self.plan, np.asarray(points, np.float64), [()] * len(self.plan.clocks))
+        return _places(self.plan, np.asarray(points, np.float64), ())
 
     def combine(self, table: Places, a: Float[Array, "batch m"]) -> Float[Array, "batch n *components"]:
         return self.evaluate(table, self.solutions(a).coefficients)
@@ -118,7 +116,8 @@ class SpectralOperator(AbstractOperator):
         guess = prolonged(self.plan, judge.plan, found.coefficients)
         better = corrections(judge.numbers, a, guess) if isinstance(judge.numbers, March) else judge.solutions(a)
         change = jax.tree.map(jnp.subtract, better.coefficients, guess)
-        u, errors = self.evaluate(self.tabulate(points), found.coefficients), judge.evaluate(judge.tabulate(points), change)
+        u = self.evaluate(self.tabulate(points), found.coefficients)
+        errors = judge.evaluate(judge.tabulate(points), change)
         axes = tuple(range(1, u.ndim))
         share = jnp.sqrt(jnp.sum(errors**2, axis=axes) / jnp.sum((u + errors) ** 2, axis=axes))
         sound = settled(found) & settled(better._replace(arrived=found.arrived))
@@ -128,8 +127,7 @@ class SpectralOperator(AbstractOperator):
         if any(isinstance(query.points, jax.core.Tracer) for query in queries):
             return super().on(queries)
         tables = [
-            {word: _places(self.plan, np.asarray(q.points, np.float64), [word] * len(self.plan.clocks)) for word in q.words}
-            for q in queries
+            {word: _places(self.plan, np.asarray(q.points, np.float64), word) for word in q.words} for q in queries
         ]
 
         def evaluate(a: Float[Array, "batch m"]) -> list[Fields]:
@@ -143,9 +141,7 @@ class SpectralOperator(AbstractOperator):
 
         return evaluate
 
-    def jacobian(
-        self, a: Float[Array, "batch m"], points: Points
-    ) -> Float[Array, "batch n *components m"]:
+    def jacobian(self, a: Float[Array, "batch m"], points: Points) -> Float[Array, "batch n *components m"]:
         table = self.tabulate(points)
         if isinstance(self.numbers, March):
             slopes = _slopes(self.numbers, a)
@@ -241,8 +237,8 @@ def _narrow(answer: Answer) -> Answer:
     return jax.tree.map(lambda each: each.astype(jnp.float32) if each.dtype == jnp.float64 else each, answer)
 
 
-def _places(plan: Plan, points: Float[ndarray, "n dim"], words: Sequence[Derivative]) -> Places:
-    """Tables at known points, of one derivative for each component."""
+def _places(plan: Plan, points: Float[ndarray, "n dim"], word: Derivative) -> Places:
+    """Tables of a derivative at known points."""
     time, columns, edges = plan.setting.time, plan.setting.columns, np.asarray(plan.edges)
     times, of_time = np.unique(points[:, time] if time is not None else np.zeros(len(points)), return_inverse=True)
     where, of_place = np.unique(points[:, columns], axis=0, return_inverse=True)
@@ -252,11 +248,9 @@ def _places(plan: Plan, points: Float[ndarray, "n dim"], words: Sequence[Derivat
     step = np.clip(np.searchsorted(edges, times) - 1, 0, len(edges) - 2)
     length = plan.lengths[step]
     theta = (times - edges[step]) / length if time is not None else np.zeros(len(times))
-    tables = []
-    for clock, word in zip(plan.clocks, words, strict=True):
-        order = word.count(time) if time is not None else 0
-        tables.append(np.asarray(clock.values(theta, order) / length[:, None] ** order, np.float32))
-    inner = tuple(columns.index(letter) for letter in words[0] if letter != time)
+    order = word.count(time) if time is not None else 0
+    tables = [np.asarray(clock.values(theta, order) / length[:, None] ** order, np.float32) for clock in plan.clocks]
+    inner = tuple(columns.index(letter) for letter in word if letter != time)
     space = np.asarray(plan.space.values(where, inner), np.float32)
     which = (jnp.asarray(of_time.ravel()), jnp.asarray(of_place.ravel())) if grid else None
     return Places(jnp.asarray(step), tuple(map(jnp.asarray, tables)), jnp.asarray(space), which)

@@ -169,5 +169,3 @@ def _holds_for_equal_ends(region: Region) -> bool:
 def at_lower_end(region: Region, column: int, domain: Box) -> bool:
     """Whether it is (a part of) the lower side across a coordinate."""
     return region.fixed(column) and region.intervals[column][0] == domain.intervals[column][0]
-
-

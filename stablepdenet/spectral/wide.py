@@ -15,8 +15,8 @@ from numpy import ndarray
 class Wide(NamedTuple):
     """high + low: 48 bits of a float64."""
 
-    high: Float[Array, "..."] | Float[ndarray, "..."]
-    low: Float[Array, "..."] | Float[ndarray, "..."]
+    high: Float[Array, ...] | Float[ndarray, ...]
+    low: Float[Array, ...] | Float[ndarray, ...]
 
 
 def split(tree: Any) -> Any:

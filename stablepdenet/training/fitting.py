@@ -86,7 +86,7 @@ def require_kinds(objective: Any, optimiser: Any, key: Any) -> None:
     """Refuses arguments of `fit` that are of another kind."""
     if not isinstance(objective, AbstractObjective):
         raise ConfigError(
-            f"objective = {shown(objective)} must be an objective, e.g. Clean(), or Stable(PGDLinf(eps=0.05))."
+            f"objective = {shown(objective)} must be an objective, e.g. Clean(), or Stable(PGD(LinfBall(0.05)))."
         )
     if not isinstance(optimiser, optax.GradientTransformation):
         raise ConfigError(f"optimiser = {shown(optimiser)} must be one of optax, e.g. optax.adam(1e-3).")

@@ -13,7 +13,7 @@ from stablepdenet.config import Config
 from stablepdenet.cores import usable
 from stablepdenet.errors import ConfigError, DivergenceError, Interrupted, StorageError
 from stablepdenet.methods import Terms
-from stablepdenet.problems import Problem
+from stablepdenet.problems import Problem, warn_of_contradictions
 from stablepdenet.signals import stop_requests
 from stablepdenet.training.failure import culprit, examine, keep, locate
 from stablepdenet.training.making import SOLVED, make_program, state_shapes, untrained
@@ -45,6 +45,7 @@ def train(
     _require_cores(config)
     if config.operator.kind == SOLVED:
         raise ConfigError("operator.kind = solved has nothing to train: solve(problem) gives that operator.")
+    warn_of_contradictions(problem)
     program = make_program(problem, config)
     require_memory(program, state_shapes(problem, config))
     state = start if start is not None else program.initial(untrained(problem, config))

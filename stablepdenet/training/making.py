@@ -11,7 +11,7 @@ import optax
 import optax.contrib
 from jaxtyping import PRNGKeyArray
 
-from stablepdenet.attacks import AbstractPGD, PGDLinf
+from stablepdenet.attacks import PGD, LinfBall
 from stablepdenet.config import Config
 from stablepdenet.errors import ConfigError
 from stablepdenet.methods import METHODS, OTHERS, AbstractAttacking, AbstractObjective
@@ -57,11 +57,12 @@ def make_objective(problem: Problem, config: Config) -> AbstractObjective:
     return kind(make_attack(problem, config, needed=issubclass(kind, AbstractAttacking)), **settings)
 
 
-def make_attack(problem: Problem, config: Config, *, needed: bool = True) -> AbstractPGD:
+def make_attack(problem: Problem, config: Config, *, needed: bool = True) -> PGD:
     """The problem's attack as the configuration changes it. A clean training does without; its validation still asks
     what one does."""
-    attack = problem.require_attack() if needed else problem.attack or PGDLinf(config.attack.eps)
-    return dataclasses.replace(attack, **vars(config.attack))
+    attack = problem.require_attack() if needed else problem.attack or PGD(LinfBall(config.attack.eps))
+    own = dataclasses.asdict(config.attack)
+    return dataclasses.replace(attack.with_eps(own.pop("eps")), **own)
 
 
 def make_optimiser(config: Config) -> optax.GradientTransformation:
