@@ -44,9 +44,9 @@ from .problems import make_problem as make_problem
 from .problems import periodic_residual as periodic_residual
 from .refining import RefinedOperator as RefinedOperator
 from .refining import refine as refine
+from .robust import robust as robust
 from .runs import configure as configure
 from .runs import load_operator as load_operator
-from .runs import robust as robust
 from .saving import load as load
 from .saving import save as save
 from .solving import solve as solve
@@ -62,6 +62,8 @@ from .spaces import Scalar as Scalar
 from .spaces import SensorInput as SensorInput
 from .spaces import SineSeries as SineSeries
 from .spaces import Thresholded as Thresholded
+from .spectral import JudgedOperator as JudgedOperator
+from .spectral import SpectralOperator as SpectralOperator
 from .training import fit as fit
 from .training import train as train
 from .training import train_in as train_in

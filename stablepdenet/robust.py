@@ -7,38 +7,16 @@ from collections.abc import Callable
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from stablepdenet.errors import ConfigError
-from stablepdenet.operators import AbstractOperator
 from stablepdenet.problems import Problem
 from stablepdenet.solving import solve
-from stablepdenet.spectral import Estimated, Points, SpectralOperator, choose, grid_of, trial_inputs
+from stablepdenet.spectral import JudgedOperator, Points, SpectralOperator, choose, grid_of, trial_inputs
 
 # Seconds that finding the functions and steps may take, unless told otherwise.
 BUDGET = 300.0
-
-
-class JudgedOperator(AbstractOperator):
-    """Any operator, with a spectral one that says how wrong its answers are."""
-
-    operator: AbstractOperator
-    judge: SpectralOperator
-
-    def __call__(self, a: Float[Array, "batch m"], points: Points) -> Float[Array, "batch n *components"]:
-        return self.operator(a, jnp.asarray(points))
-
-    def answer(self, a: Float[Array, "batch m"], points: Points) -> Estimated:
-        """The operator's answers with estimates of their errors: their difference from the judge's answers, and the
-        error that the judge estimates of these."""
-        own, judged = self.operator(a, jnp.asarray(points)), self.judge.answer(a, points)
-        errors = judged.u + judged.errors - own
-        axes = tuple(range(1, own.ndim))
-        share = jnp.sqrt(jnp.sum(errors**2, axis=axes) / jnp.sum((own + errors) ** 2, axis=axes))
-        # What the judge does not know of itself is not known of the operator either.
-        return Estimated(own, errors, jnp.where(jnp.isfinite(judged.estimate), share + judged.estimate, jnp.inf))
 
 
 def robust(

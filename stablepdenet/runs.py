@@ -47,7 +47,7 @@ def configure(problem: Problem, changes: Mapping[str, Any] | None = None, *, rec
     return override(Config(problem=identity), {**own, **settings_of(recipe, problem), **(changes or {})})
 
 
-def robust(
+def by_recipe(
     problem: Problem,
     changes: Mapping[str, Any] | None = None,
     *,
@@ -55,14 +55,11 @@ def robust(
     say: Callable[[str], None] = print,
     report: Report = lambda row: None,
 ) -> AbstractOperator:
-    """The operator that we recommend for a problem, yours included, as it answers; `say` is told which way was taken.
+    """The operator of the recipe `robust`, as it answers; `say` is told which way was taken.
 
     Where every residual is linear in u and a, it is solved by least squares; where not, it is trained on clean inputs
     and refined by Gauss-Newton steps in every answer; where these do not settle, there is a warning. With a `folder`
-    the training is kept there, and continued.
-
-        operator = stablepdenet.robust(problem)
-        u = operator(a, jnp.asarray(problem.grid))
+    the training is kept there, and continued. (`stablepdenet.robust` trains nothing.)
     """
     config = configure(problem, changes, recipe="robust")
     say(explain(config))

@@ -33,6 +33,7 @@ from stablepdenet.operators import (
 from stablepdenet.problems import Problem
 from stablepdenet.refining import RefinedOperator, refine
 from stablepdenet.solving import fixed_functions
+from stablepdenet.spectral import JudgedOperator, Plan, SpectralOperator, read_setting, spectral_operator, with_estimate
 
 FORMAT = "stablepdenet-operator-1"
 # Inputs and points that a stored operator is compared at, and by how much it may differ, of its size.
@@ -41,7 +42,7 @@ INPUTS, POINTS, CLOSE = 2, 16, 1e-5
 
 def save(operator: Any, path: Path | str, problem: Problem) -> None:
     """Writes an operator of the problem to one file: a DeepONet, with constraints or without, a solved one, a refined
-    one, one in a moving frame, or an equinox module of your own.
+    one, one in a moving frame, what `robust` made, or an equinox module of your own.
 
         sp.save(operator, "darcy.safetensors", darcy)
         operator = sp.load("darcy.safetensors", darcy)
@@ -53,7 +54,8 @@ def save(operator: Any, path: Path | str, problem: Problem) -> None:
         "operator": json.dumps(_described(inner)),
         "layers": json.dumps(layers),
     }
-    arrays = to_arrays(inner)
+    # A spectral operator's numbers follow from its plan.
+    arrays = {} if isinstance(inner, SpectralOperator) else to_arrays(inner)
     _require_same(operator, _rebuilt(header, arrays, problem, inner, "The operator"), problem)
     path = Path(path)
     with storage(path.parent, "path"):
@@ -91,6 +93,8 @@ def _peeled(operator: Any) -> tuple[Any, list[dict[str, Any]]]:
             own = {"kind": "refined", "steps": operator.steps, "further": operator.further}
         case MovingFrameOperator():
             own = {"kind": "moving"}
+        case JudgedOperator():
+            own = {"kind": "judged", "judge": _plan(operator.judge)}
         case _:
             return operator, []
     inner, layers = _peeled(operator.operator)
@@ -104,6 +108,8 @@ def _described(operator: Any) -> dict[str, Any]:
     # Not what is derived from them: that is a user's own.
     if type(operator) is LinearOperator:
         return {"kind": "linear"}
+    if type(operator) is SpectralOperator:
+        return {"kind": "spectral", **_plan(operator)}
     if type(operator) is ModifiedDeepONet:
         sizes = {"width": operator.encode_input.bias.shape[0], "depth": len(operator.branch)}
         return {"kind": "modified", "dtype": str(operator.bias.dtype), **sizes}
@@ -143,6 +149,8 @@ def _filled(stored: dict[str, Any], arrays: dict[str, ndarray], problem: Problem
         if matrix.shape != (sizes[0], len(constant)):
             raise ValueError
         return LinearOperator(matrix, constant, fixed_functions(problem), lift, problem.domain.dimension)
+    if kind == "spectral":
+        return _planned(own, problem)
     dtype = np.dtype(own.pop("dtype"))
     if jax.dtypes.canonicalize_dtype(dtype) != dtype:
         raise ConfigError(f"{source} is in {dtype}: jax.config.update('jax_enable_x64', True) before it is loaded.")
@@ -162,7 +170,23 @@ def _around(operator: AbstractBasisOperator, layer: dict[str, Any], problem: Pro
             return ConstrainedOperator(operator, problem.ansatz)
         case "moving" if problem.ansatz and problem.ansatz.frame:
             return MovingFrameOperator(operator, problem.ansatz.frame)
+        case "judged":
+            return JudgedOperator(operator, _planned(layer["judge"], problem))
     raise ValueError
+
+
+def _plan(operator: SpectralOperator) -> dict[str, Any]:
+    """What the numbers of a spectral operator follow from."""
+    plan = operator.plan
+    sizes = {"counts": plan.counts, "rough_counts": plan.rough_counts, "edges": plan.edges, "stages": plan.stages}
+    return {**sizes, "judged": operator.judge is not None}
+
+
+def _planned(stored: dict[str, Any], problem: Problem) -> SpectralOperator:
+    """The spectral operator of a stored plan."""
+    counts, rough_counts, edges = (tuple(stored[name]) for name in ("counts", "rough_counts", "edges"))
+    plan = Plan(read_setting(problem), counts, rough_counts, edges, int(stored["stages"]))
+    return with_estimate(plan) if stored["judged"] else spectral_operator(plan)
 
 
 def _require_same(operator: Any, rebuilt: Any, problem: Problem) -> None:

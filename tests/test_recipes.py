@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from stablepdenet import Block, configure, load_operator, make_problem, relative_l2, robust, train_in
+from stablepdenet import Block, configure, load_operator, make_problem, relative_l2, train_in
 from stablepdenet.campaign import make_jobs
 from stablepdenet.campaign.job import run_job
 from stablepdenet.errors import ConfigError
@@ -17,6 +17,7 @@ from stablepdenet.operators import ConstrainedOperator, LinearOperator, MovingFr
 from stablepdenet.recipes import explain, settings_of
 from stablepdenet.refining import RefinedOperator
 from stablepdenet.results import load_results
+from stablepdenet.runs import by_recipe
 
 TINY = {"operator.width": 16, "training.steps": 40, "training.batch": 5, "training.functions": 10}
 SMALL = {"interior": 200, "sides": 10}
@@ -58,7 +59,7 @@ def test_unknown_recipes_are_refused(tmp_path):
 def test_robust_is_trained_in_a_folder_and_loaded_as_it_answers(tmp_path):
     problem = dataclasses.replace(make_problem("burgers", SMALL), name="my own")
     said: list[str] = []
-    made = robust(problem, TINY, folder=tmp_path, say=said.append)
+    made = by_recipe(problem, TINY, folder=tmp_path, say=said.append)
     assert len(said) == 1 and said[0].startswith("Trained, and refined by 3 steps")
     _, loaded = load_operator(tmp_path, problem)
     a, grid = problem.sample(2, key=jax.random.key(0)), jnp.asarray(problem.grid)
@@ -74,7 +75,7 @@ def test_robust_is_trained_in_a_folder_and_loaded_as_it_answers(tmp_path):
 
 def test_robust_solves_what_is_linear_and_says_so(capsys):
     problem = dataclasses.replace(make_problem("poisson"), name="my own")
-    operator = robust(problem)
+    operator = by_recipe(problem)
     assert capsys.readouterr().out.startswith("Solved by least squares")
     assert isinstance(operator, LinearOperator)
     a = problem.sample(5, key=jax.random.key(0))
@@ -84,11 +85,11 @@ def test_robust_solves_what_is_linear_and_says_so(capsys):
 
 def test_a_solved_run_keeps_its_operator_and_is_not_solved_again(tmp_path, monkeypatch):
     problem = make_problem("poisson")
-    solved = robust(problem, folder=tmp_path)
+    solved = by_recipe(problem, folder=tmp_path)
     assert isinstance(solved, LinearOperator)
     assert {path.name for path in tmp_path.iterdir()} - {"lock"} == {"config.json", "operator.safetensors"}
     monkeypatch.setattr("stablepdenet.runs.solve", None)
-    for operator in (load_operator(tmp_path, problem)[1], robust(problem, folder=tmp_path)):
+    for operator in (load_operator(tmp_path, problem)[1], by_recipe(problem, folder=tmp_path)):
         assert isinstance(operator, LinearOperator)
         assert np.array_equal(operator.matrix, solved.matrix)
     with pytest.raises(ConfigError, match="nothing to train"):

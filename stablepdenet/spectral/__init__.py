@@ -1,13 +1,15 @@
 """Spectral solutions of any problem on a box, from its residuals alone: what `robust` answers by, and what judges
 operators of any kind."""
 
-from stablepdenet.spectral.choose import choose, grid_of, trial_inputs
+from stablepdenet.spectral.choose import choose, grid_of, trial_inputs, with_estimate
+from stablepdenet.spectral.judged import JudgedOperator
 from stablepdenet.spectral.march import Plan
 from stablepdenet.spectral.operator import Estimated, Points, SpectralOperator, spectral_operator
 from stablepdenet.spectral.setting import read_setting
 
 __all__ = [
     "Estimated",
+    "JudgedOperator",
     "Plan",
     "Points",
     "SpectralOperator",
@@ -16,4 +18,5 @@ __all__ = [
     "read_setting",
     "spectral_operator",
     "trial_inputs",
+    "with_estimate",
 ]
