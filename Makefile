@@ -15,7 +15,7 @@ demo: $(VENV)/installed
 test: $(VENV)/installed-test
 	$(BIN)/python -m pytest -m "not slow"
 
-# The rest, and all of them.
+# The slow ones, and all of them.
 test-slow: $(VENV)/installed-test
 	$(BIN)/python -m pytest -m slow
 
