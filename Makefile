@@ -4,6 +4,8 @@ VENV := .venv
 PEERS := .venv-peers
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Where PyTorch's CPU build is: a page, or a folder of wheels.
+TORCH ?= https://download.pytorch.org/whl/cpu/torch/
 
 .PHONY: demo test test-slow test-all lint bench bench-accuracy bench-layouts bench-steps bench-profile bench-growth bench-serving bench-startup zoo faults dependencies lock clean
 
@@ -13,7 +15,7 @@ demo: $(VENV)/installed
 test: $(VENV)/installed-test
 	$(BIN)/python -m pytest -m "not slow"
 
-# The rest, and all of them.
+# The slow ones, and all of them.
 test-slow: $(VENV)/installed-test
 	$(BIN)/python -m pytest -m slow
 
@@ -54,14 +56,15 @@ faults: $(VENV)/installed-test
 # Without a network: that what is installed is what the lock says, file by file.
 dependencies: $(VENV)/installed-test
 	$(BIN)/python -m pip check
-	$(BIN)/python faults/dependencies.py lock/test.txt
+	$(BIN)/python faults/dependencies.py lock/test.txt lock/torch.txt
 
-# Newer versions that pyproject.toml allows, with the hashes of all their files.
+# Newer versions that pyproject.toml allows, with the hashes of all their files; of PyTorch, that of lock/torch.txt.
 lock:
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check uv
 	for name in run test; do .venv-lock/bin/uv pip compile --quiet --upgrade --generate-hashes --no-header --no-annotate \
-	    --no-emit-index-url --python-version 3.11 pyproject.toml lock/build.in $$([ $$name = test ] && echo --extra test) \
+	    --no-emit-index-url --python-version 3.11 pyproject.toml lock/build.in $$([ $$name = test ] && \
+	    echo --extra test lock/torch.txt --find-links $(TORCH) --no-emit-find-links --no-emit-package torch) \
 	    --output-file lock/$$name.txt || exit 1; done
 
 clean:
@@ -85,7 +88,8 @@ $(VENV)/installed: $(VENV)/created pyproject.toml lock/run.txt
 	$(PIP) --no-deps --no-build-isolation --editable .
 	touch $@
 
-$(VENV)/installed-test: $(VENV)/created pyproject.toml lock/test.txt
+$(VENV)/installed-test: $(VENV)/created pyproject.toml lock/test.txt lock/torch.txt
+	$(PIP) --no-deps --require-hashes --requirement lock/torch.txt --find-links $(TORCH) --retries 1
 	$(PIP) --require-hashes --requirement lock/test.txt
 	$(PIP) --no-deps --no-build-isolation --editable .
 	touch $@ $(VENV)/installed

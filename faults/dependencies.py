@@ -1,6 +1,6 @@
-"""Whether what is installed is what a lock file says, and every file of it what its wheel said:
+"""Whether what is installed is what lock files say, and every file of it what its wheel said:
 
-python faults/dependencies.py lock/test.txt
+python faults/dependencies.py lock/test.txt lock/torch.txt
 """
 
 import base64
@@ -50,7 +50,8 @@ def compare(locked, distributions):
 
 
 def main():
-    pins = re.findall(r"^([\w.-]+)==(\S+)", Path(sys.argv[1]).read_text(encoding="utf-8"), re.MULTILINE)
+    lines = "\n".join(Path(path).read_text(encoding="utf-8") for path in sys.argv[1:])
+    pins = re.findall(r"^([\w.-]+)==(\S+)", lines, re.MULTILINE)
     locked = {plain(name): version for name, version in pins}
     found, files = compare(locked, list(importlib.metadata.distributions()))
     print("\n".join(found) or f"{len(locked)} packages as locked, {files} files as recorded.")

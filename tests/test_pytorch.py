@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -30,7 +30,7 @@ from stablepdenet.operators.mlp import MLP
 if TYPE_CHECKING:
     import torch
 else:
-    # The lock has it for the machines of `pyproject.toml` only.
+    # The lock has it for one kind of machine.
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 KEYS = jax.random.split(jax.random.key(0), 4)
@@ -43,7 +43,8 @@ QUERIES = [Query(X, ((), (0,), (1,), (0, 0), (0, 1))), Query(EDGE, ((),))]
 def copied(network: MLP) -> torch.nn.Sequential:
     layers: list[torch.nn.Module] = []
     for layer in network.layers:
-        dense = torch.nn.Linear(*layer.weight.shape)
+        fan_in, fan_out = layer.weight.shape
+        dense = torch.nn.Linear(fan_in, fan_out)
         dense.load_state_dict(
             {"weight": torch.tensor(np.array(layer.weight.T)), "bias": torch.tensor(np.array(layer.bias))}
         )
@@ -128,7 +129,7 @@ def test_traced_points_in_a_scan() -> None:
 def test_an_attack_finds_the_same_perturbation(kind: str) -> None:
     def attacked(operator: AbstractOperator) -> Array:
         objective = residual_loss(operator.on(QUERIES)) if kind == "residual" else value_loss(operator)
-        return jax.jit(lambda a, key: PGD(LinfBall(0.05))(objective, a, key=key).delta)(A, KEYS[0])
+        return jax.jit(lambda a, key: PGD(LinfBall(0.05), steps=12)(objective, a, key=key).delta)(A, KEYS[0])
 
     found, expected = np.asarray(attacked(OPERATOR)), np.asarray(attacked(NETWORK))
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
@@ -199,11 +200,11 @@ def test_a_module_without_forward_mode_says_so() -> None:
             return x * x
 
         @staticmethod
-        def setup_context(ctx: torch.autograd.function.FunctionCtx, inputs: tuple, output: torch.Tensor) -> None:
+        def setup_context(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
             ctx.save_for_backward(*inputs)
 
         @staticmethod
-        def backward(ctx: torch.autograd.function.FunctionCtx, cotangent: torch.Tensor) -> torch.Tensor:
+        def backward(ctx: Any, cotangent: torch.Tensor) -> torch.Tensor:
             return 2 * ctx.saved_tensors[0] * cotangent
 
     operator = TorchOperator(lambda a, points: a[:, :1] * Square.apply(points[:, 0]))
