@@ -3,8 +3,8 @@ operators of any kind."""
 
 from stablepdenet.spectral.choose import choose, grid_of, trial_inputs, with_estimate
 from stablepdenet.spectral.judged import JudgedOperator
-from stablepdenet.spectral.march import Plan
 from stablepdenet.spectral.operator import Estimated, Points, SpectralOperator, spectral_operator
+from stablepdenet.spectral.plan import Plan
 from stablepdenet.spectral.setting import read_setting
 
 __all__ = [

@@ -17,8 +17,8 @@ from numpy import ndarray
 from stablepdenet.points import grid
 from stablepdenet.problems import Problem
 from stablepdenet.spaces import SensorInput
-from stablepdenet.spectral.march import Plan
 from stablepdenet.spectral.operator import SpectralOperator, spectral_operator
+from stablepdenet.spectral.plan import Plan
 from stablepdenet.spectral.setting import Setting, read_setting
 
 # Functions of each coordinate to begin with, by the number of coordinates of space; odd, as waves come in pairs.
@@ -30,7 +30,10 @@ STEPS, STAGES = 8, 3
 GROWTH = 1.5
 # Unknowns of one time step at most, where each input has a matrix of its own and where all share one.
 MOST, MOST_SHARED = 700, 2500
-MOST_STEPS = 128
+# Time steps at most, likewise.
+MOST_STEPS, MOST_SHARED_STEPS = 128, 512
+# Below this error, half the time step has a much smaller one.
+SMALL = 0.05
 # Inputs that are tried: as drawn, with rough noise, and twice as large.
 DRAWN, NOISY, DOUBLED = 6, 6, 4
 # The noise on the values at sensors, of their mean square over inputs.
@@ -102,8 +105,9 @@ def first_plan(setting: Setting) -> Plan:
     """The coarsest."""
     counts = tuple(_odd(FIRST[min(3, len(setting.columns))]) for _ in setting.columns)
     plan = Plan(setting, counts, _rough(setting, counts), _edges(setting, STEPS), STAGES)
-    # Where all inputs share one matrix, functions are cheap.
-    return replace(plan, counts=plan.rough_counts) if setting.all_linear else plan
+    # Where all inputs share one matrix, functions are cheap: as many as sensors.
+    cheap = _rough(setting, counts, 1.0)
+    return replace(plan, counts=cheap, rough_counts=cheap) if setting.all_linear else plan
 
 
 def with_estimate(plan: Plan) -> SpectralOperator:
@@ -117,7 +121,11 @@ def with_estimate(plan: Plan) -> SpectralOperator:
 def judge_of(plan: Plan) -> Plan:
     """Finer in space, in time and at the start."""
     finer = _in_time(_in_space(plan))
-    return replace(finer, rough_counts=_rough(plan.setting, finer.counts, 2.0 * MORE))
+    return (
+        finer
+        if plan.setting.all_linear
+        else replace(finer, rough_counts=_rough(plan.setting, finer.counts, 2.0 * MORE))
+    )
 
 
 def _try(plan: Plan, a: Float[Array, "inputs m"]) -> Trial:
@@ -132,11 +140,15 @@ def _try(plan: Plan, a: Float[Array, "inputs m"]) -> Trial:
 
 def _finer(trial: Trial, tolerance: float) -> Plan:
     """Finer in what the errors come from, as long as it may grow."""
-    plan = trial.plan
+    plan, setting = trial.plan, trial.plan.setting
     if np.max(trial.space) > tolerance and _fits(_in_space(plan)):
         plan = _in_space(plan)
-    if np.max(trial.time) > tolerance and len(plan.lengths) * HALVES <= MOST_STEPS:
-        plan = _in_time(plan)
+    if np.max(trial.time) > tolerance:
+        # A step's error is of fifth order once it is small.
+        halves = 1 if np.max(trial.time) < SMALL else 2
+        for _ in range(halves):
+            finer = _in_time(plan)
+            plan = finer if len(finer.lengths) <= (MOST_SHARED_STEPS if setting.all_linear else MOST_STEPS) else plan
     return plan
 
 
@@ -147,7 +159,8 @@ def _fits(plan: Plan) -> bool:
 
 def _in_space(plan: Plan) -> Plan:
     counts = tuple(_odd(MORE * count) for count in plan.counts)
-    return replace(plan, counts=counts, rough_counts=_rough(plan.setting, counts))
+    rough = counts if plan.setting.all_linear else _rough(plan.setting, counts)
+    return replace(plan, counts=counts, rough_counts=rough)
 
 
 def _in_time(plan: Plan) -> Plan:
@@ -162,7 +175,9 @@ def _edges(setting: Setting, steps: int) -> tuple[float, ...]:
     if setting.time is None:
         return (0.0, 1.0)
     low, high = setting.problem.domain.intervals[setting.time]
-    return tuple((low + (high - low) * (np.arange(steps + 1) / steps) ** GROWTH).tolist())
+    # Steps of one length share one factorisation, where the equations are linear.
+    growth = 1.0 if setting.all_linear else GROWTH
+    return tuple((low + (high - low) * (np.arange(steps + 1) / steps) ** growth).tolist())
 
 
 def grid_of(problem: Problem) -> Float[ndarray, "n dim"]:

@@ -11,14 +11,15 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from numpy import ndarray
 from numpy.polynomial import Legendre, Polynomial
-from numpy.polynomial.legendre import leggauss
+from numpy.polynomial.legendre import legder, leggauss, legvander
 
 from stablepdenet.operators import Derivative, axis_functions
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Orthonormal functions of one coordinate: waves on a period, Legendre polynomials elsewhere."""
+    """Functions of one coordinate: waves on a period; elsewhere 1, z and bubbles P_n - P_{n-2}, whose slopes are
+    orthonormal, so that equations of high degree stay well conditioned."""
 
     interval: tuple[float, float]
     periodic: bool
@@ -30,10 +31,10 @@ class Axis:
         length = high - low
         if not self.periodic:
             z = (2.0 * x - low - high) / length
-            scale = np.sqrt(2.0 * np.arange(self.count) + 1.0)
-            basis = np.eye(self.count) * scale
-            found = [Legendre(row).deriv(order)(z) if order else Legendre(row)(z) for row in basis]
-            return np.stack(found, axis=1) * (2.0 / length) ** order
+            slopes: Float[ndarray, "_ count"] = np.eye(self.count)
+            for _ in range(order):
+                slopes = legder(slopes, axis=0)
+            return legvander(z, max(len(slopes) - 1, 0)) @ slopes @ bubbles(self.count) * (2.0 / length) ** order
         numbers = (np.arange(self.count) + 1) // 2
         waves = 2.0 * np.pi * numbers / length
         # The derivative of a wave is the wave a quarter of a period earlier.
@@ -49,6 +50,31 @@ class Axis:
             return low + (high - low) * np.arange(count) / count, np.full(count, 1.0 / count)
         z, weights = leggauss(count)
         return low + (high - low) * (z + 1.0) / 2.0, weights / 2.0
+
+    def projection(self, nodes: Float[ndarray, " n"], breaks: Float[ndarray, " b"]) -> tuple[ndarray, ndarray]:
+        """Points x and a matrix that takes values there, of a function that is smooth between its breaks, to the values
+        at the nodes of what as many waves or polynomials as there are nodes can follow of it."""
+        cells = np.unique(np.clip(np.concatenate([breaks, self.interval]), *self.interval))
+        z, weights = leggauss(4 + 2 * len(nodes) // max(1, len(cells) - 1))
+        x = (cells[:-1, None] + np.diff(cells)[:, None] * (z + 1.0) / 2.0).ravel()
+        share = (np.diff(cells)[:, None] * weights / 2.0).ravel() / (self.interval[1] - self.interval[0])
+        dense, at = (self._orthonormal(where, len(nodes)) for where in (x, nodes))
+        return x, at @ (dense * share[:, None]).T
+
+    def _orthonormal(self, x: Float[ndarray, " n"], count: int) -> Float[ndarray, "n count"]:
+        if self.periodic:
+            return Axis(self.interval, True, count).values(x)
+        low, high = self.interval
+        return legvander((2.0 * x - low - high) / (high - low), count - 1) * np.sqrt(2.0 * np.arange(count) + 1.0)
+
+
+def bubbles(count: int) -> Float[ndarray, "count count"]:
+    """Columns of Legendre coefficients: 1, z, then (P_n - P_{n-2}) / sqrt(2 (2 n - 1))."""
+    found = np.eye(count)
+    for n in range(2, count):
+        found[n - 2, n] = -1.0
+        found[:, n] /= np.sqrt(2.0 * (2.0 * n - 1.0))
+    return found
 
 
 @dataclass(frozen=True)
@@ -89,6 +115,9 @@ class Space:
         product = jnp.ones((len(points), 1), points.dtype)
         for column, axis in enumerate(self.axes):
             factor = axis_functions(points[:, column], axis.interval, axis.periodic, axis.count)
+            if not axis.periodic:  # these are orthonormal
+                turn = bubbles(axis.count) / np.sqrt(2.0 * np.arange(axis.count) + 1.0)[:, None]
+                factor = factor @ jnp.asarray(turn, points.dtype)
             product = (product[:, :, None] * factor[:, None, :]).reshape(len(points), -1)
         return product
 

@@ -9,35 +9,25 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 from numpy import ndarray
 
 from stablepdenet.errors import ConfigError
-from stablepdenet.operators import AbstractOperator, Derivative, Evaluator, Fields, Query
+from stablepdenet.operators import AbstractOperator, Evaluator, Fields, Query
 from stablepdenet.spectral.equations import Coefficients
-from stablepdenet.spectral.march import ITERATIONS, Answer, March, Plan, make_march
+from stablepdenet.spectral.march import Answer, March, make_march
+from stablepdenet.spectral.places import Places, field_at, places_of, traced_places
+from stablepdenet.spectral.plan import Plan
 from stablepdenet.spectral.wide import join, split
 
 Points = Float[Array, "n dim"] | Float[ndarray, "n dim"]
 
 # Inputs that are solved for at a time: each has a matrix of its own.
 TOGETHER = 16
-# Points that are evaluated at a time, where they are no grid.
-CHUNK = 256
 # Of an answer in float32.
 ROUNDING = 1e-6
 # A finer answer has an error of its own; where solutions are rough, half of that of the answer it judges.
 SAFETY = 1.5
-
-
-class Places(NamedTuple):
-    """Where points lie: the step of each time, the functions there, and which time and place each point is. Where
-    `grid` is false, times and places are those of the points one by one."""
-
-    step: Int[Array, " times"]
-    time: tuple[Float[Array, "times _"], ...]
-    space: Float[Array, "places k"]
-    which: tuple[Int[Array, " n"], Int[Array, " n"]] | None
 
 
 class Estimated(NamedTuple):
@@ -80,15 +70,15 @@ class SpectralOperator(AbstractOperator):
                 f"{self.plan.setting.problem.domain.dimension}."
             )
         if isinstance(points, jax.core.Tracer):
-            return _traced_places(self.plan, points)
-        return _places(self.plan, np.asarray(points, np.float64), ())
+            return traced_places(self.plan, points)
+        return places_of(self.plan, np.asarray(points, np.float64), ())
 
     def combine(self, table: Places, a: Float[Array, "batch m"]) -> Float[Array, "batch n *components"]:
         return self.evaluate(table, self.solutions(a).coefficients)
 
     def evaluate(self, table: Places, coefficients: Coefficients) -> Float[Array, "batch n *components"]:
         """The solutions from their coefficients."""
-        fields = [_field(table, each, number) for number, each in enumerate(coefficients)]
+        fields = [field_at(table, each, number) for number, each in enumerate(coefficients)]
         return fields[0] if len(fields) == 1 else jnp.stack(fields, axis=-1)
 
     def solutions(self, a: Float[Array, "batch m"]) -> Answer:
@@ -127,14 +117,14 @@ class SpectralOperator(AbstractOperator):
         if any(isinstance(query.points, jax.core.Tracer) for query in queries):
             return super().on(queries)
         tables = [
-            {word: _places(self.plan, np.asarray(q.points, np.float64), word) for word in q.words} for q in queries
+            {word: places_of(self.plan, np.asarray(q.points, np.float64), word) for word in q.words} for q in queries
         ]
 
         def evaluate(a: Float[Array, "batch m"]) -> list[Fields]:
             found = self.solutions(a).coefficients
             return [
                 query.answer(
-                    {word: _field(places, found[query.component], query.component) for word, places in table.items()}
+                    {word: field_at(places, found[query.component], query.component) for word, places in table.items()}
                 )
                 for query, table in zip(queries, tables, strict=True)
             ]
@@ -222,7 +212,7 @@ def corrections(finer: March, a: Float[Array, "batch m"], guess: Coefficients) -
 
 
 def _each(march: March, a: Float[Array, "batch m"]) -> Answer:
-    return _mapped(lambda row: march.answer(row, iterations=ITERATIONS), a, march)
+    return _mapped(lambda row: march.answer(row), a, march)
 
 
 def _mapped(function: Any, rows: Any, march: March) -> Any:
@@ -235,50 +225,6 @@ def _mapped(function: Any, rows: Any, march: March) -> Any:
 
 def _narrow(answer: Answer) -> Answer:
     return jax.tree.map(lambda each: each.astype(jnp.float32) if each.dtype == jnp.float64 else each, answer)
-
-
-def _places(plan: Plan, points: Float[ndarray, "n dim"], word: Derivative) -> Places:
-    """Tables of a derivative at known points."""
-    time, columns, edges = plan.setting.time, plan.setting.columns, np.asarray(plan.edges)
-    times, of_time = np.unique(points[:, time] if time is not None else np.zeros(len(points)), return_inverse=True)
-    where, of_place = np.unique(points[:, columns], axis=0, return_inverse=True)
-    grid = len(times) * len(where) <= 4 * len(points)
-    if not grid:
-        times, where = (points[:, time] if time is not None else np.zeros(len(points))), points[:, columns]
-    step = np.clip(np.searchsorted(edges, times) - 1, 0, len(edges) - 2)
-    length = plan.lengths[step]
-    theta = (times - edges[step]) / length if time is not None else np.zeros(len(times))
-    order = word.count(time) if time is not None else 0
-    tables = [np.asarray(clock.values(theta, order) / length[:, None] ** order, np.float32) for clock in plan.clocks]
-    inner = tuple(columns.index(letter) for letter in word if letter != time)
-    space = np.asarray(plan.space.values(where, inner), np.float32)
-    which = (jnp.asarray(of_time.ravel()), jnp.asarray(of_place.ravel())) if grid else None
-    return Places(jnp.asarray(step), tuple(map(jnp.asarray, tables)), jnp.asarray(space), which)
-
-
-def _traced_places(plan: Plan, points: Float[Array, "n dim"]) -> Places:
-    time, edges = plan.setting.time, jnp.asarray(plan.edges, points.dtype)
-    times = points[:, time] if time is not None else jnp.zeros(len(points), points.dtype)
-    step = jnp.clip(jnp.searchsorted(edges, times) - 1, 0, len(plan.edges) - 2)
-    theta = (times - edges[step]) / jnp.asarray(plan.lengths, points.dtype)[step]
-    theta = theta if time is not None else jnp.zeros_like(times)
-    space = plan.space.traced(points[:, jnp.asarray(plan.setting.columns, int)])
-    return Places(step, tuple(clock.traced(theta) for clock in plan.clocks), space, None)
-
-
-def _field(places: Places, coefficients: Float[Array, "batch steps size k"], number: int) -> Float[Array, "batch n"]:
-    """One component at the points."""
-    time = places.time[number]
-    if places.which is not None:
-        now = jnp.einsum("btik,ti->btk", coefficients[:, places.step], time)
-        of_time, of_place = places.which
-        return (now @ places.space.T)[:, of_time, of_place]
-
-    def some(rows: tuple[Array, Array, Array]) -> Float[Array, " batch"]:
-        step, time, space = rows
-        return jnp.einsum("bik,i,k->b", coefficients[:, step], time, space)
-
-    return jax.lax.map(some, (places.step, time, places.space), batch_size=CHUNK).T
 
 
 def prolonged(coarse: Plan, finer: Plan, coefficients: Coefficients) -> Coefficients:
