@@ -16,7 +16,7 @@ from stablepdenet.solving import solve
 from stablepdenet.spectral import JudgedOperator, Points, SpectralOperator, choose, grid_of, trial_inputs
 
 # Seconds that finding the functions and steps may take, unless told otherwise.
-BUDGET = 300.0
+BUDGET = 120.0
 
 
 def robust(

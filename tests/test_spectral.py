@@ -13,6 +13,7 @@ import pytest
 import stablepdenet as sp
 from stablepdenet import points
 from stablepdenet.errors import ConfigError
+from stablepdenet.evaluation.estimates import effectivity
 from stablepdenet.spectral import Plan, read_setting, spectral_operator
 from stablepdenet.spectral.choose import first_plan, judge_of, with_estimate
 from stablepdenet.spectral.functions import Axis, Clock, radau
@@ -172,6 +173,35 @@ def test_estimates_meet_the_error():
     assert np.all(found.estimate / true < 3.0)
     # The errors as functions too, not only their size.
     assert np.linalg.norm(found.u + found.errors - reference) < 0.5 * np.linalg.norm(found.u - reference)
+
+
+def test_effectivity_of_estimates():
+    found = effectivity(np.array([1.0, 3.0, np.inf, 8.0]), np.array([2.0, 3.0, 1.0, 4.0]))
+    assert found["coverage"] == 0.75
+    assert found["estimate_unknown"] == 0.25
+    assert found["effectivity_median"] == 1.0
+    # Ranks 1, 2, 4, 3 beside 2, 3, 1, 4: 1 - 6 * 12 / 60.
+    assert np.isclose(found["estimate_rank"], -0.2)
+
+
+@pytest.mark.slow
+def test_an_audit_measures_estimates():
+    case, grid = pde_cases.neumann_robin(), points.uniform(41)
+    fine = spectral_operator(small(case.problem, 41))
+    problem = replace(
+        case.problem,
+        axes=(grid,),
+        reference=lambda a: np.asarray(fine(jnp.asarray(a, jnp.float32), grid[:, None]), np.float64),
+        attack=sp.PGD(sp.LinfBall(0.05)),
+    )
+    operator = with_estimate(small(case.problem, 5))
+    found = sp.audit({"mine": operator}, problem, parts=["errors", "estimates"], tests=5, eps=[0.05])
+    for setting, attack in (("clean", "none"), ("0.05", "common"), ("twice", "none")):
+        assert found.value("effectivity_p05", method="mine", setting=setting, attack=attack) > 0.5
+        assert found.value("effectivity_p95", method="mine", setting=setting, attack=attack) < 3.0
+    network = sp.JudgedOperator(spectral_operator(small(case.problem, 3)), operator)
+    judged = network.answer(problem.sample(4, key=jax.random.key(0)), problem.grid)
+    assert np.all(judged.estimate > 1e-3)
 
 
 def test_where_equations_hold_is_read_off_their_points():

@@ -12,6 +12,7 @@ from stablepdenet.evaluation.adversaries import attacks, transfer
 from stablepdenet.evaluation.bounds import theory
 from stablepdenet.evaluation.certificates import certificates
 from stablepdenet.evaluation.errors import curves, errors
+from stablepdenet.evaluation.estimates import estimates
 from stablepdenet.evaluation.fronts import front
 from stablepdenet.evaluation.inputs import setting_of
 from stablepdenet.evaluation.lipschitz import lipschitz
@@ -30,6 +31,7 @@ PARTS: dict[str, Callable[[Session], Iterator[Task]]] = {
     "unseen": unseen,
     "front": front,
     "theory": theory,
+    "estimates": estimates,
 }
 EPS = (0.05, 0.10)
 
@@ -62,6 +64,7 @@ def audit(
     unseen     jumps, rougher and smoother fields, coarser data, a finer grid
     front      where the steepest gradient goes, for problems that have fronts
     theory     the constants of the paper's theorems, estimated
+    estimates  of operators that estimate their errors: estimate over true error, coverage, rank correlation
 
     The first `tests` test inputs are used throughout (None: all). `seed` decides every random number. `progress` is
     told the title of each task, how many are done, and how many there are.
