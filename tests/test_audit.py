@@ -128,7 +128,10 @@ def test_the_linear_theorem_is_put_beside_what_was_measured(helmholtz):
     assert any("no certificate" in note for note in found.notes)
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+SLOW = {"heat": pytest.mark.slow, "burgers": pytest.mark.slow}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=SLOW.get(name, ())) for name in PROBLEMS])
 def test_the_exact_reference_is_found_exact(name):
     # As a classical solver in numpy: one that knows its grid only and has no gradients.
     problem = make_problem(name)
@@ -158,6 +161,7 @@ def test_the_exact_reference_in_jax_stays_exact_under_gradient_attacks():
         assert found.value("kappa_E", **place) < 1e-5
 
 
+@pytest.mark.slow
 def test_burgers_has_fronts_and_a_tube():
     problem = make_problem("burgers")
     operator = DeepONet(101, 2, key=jax.random.key(0))

@@ -14,8 +14,15 @@ from stablepdenet.operators import SUM, AbstractOperator, DeepONet, Derivative, 
 from stablepdenet.operators.jets import MANY
 
 
-@pytest.mark.parametrize("points", [5, MANY])
-@pytest.mark.parametrize("kind", [DeepONet, ModifiedDeepONet])
+@pytest.mark.parametrize(
+    ("kind", "points"),
+    [
+        (DeepONet, 5),
+        (DeepONet, MANY),
+        (ModifiedDeepONet, 5),
+        pytest.param(ModifiedDeepONet, MANY, marks=pytest.mark.slow),
+    ],
+)
 def test_a_combination_is_the_sum_of_its_derivatives(kind: type, points: int) -> None:
     generator = np.random.default_rng(6)
     with jax.enable_x64(True):
