@@ -30,7 +30,7 @@ def robust(
     that they are not.
 
     It needs the equations alone: no labels, no attack, no ansatz, no training. Functions and time steps are added until
-    the estimated errors meet half of the tolerance on inputs that are drawn, rough and twice as large, or until
+    the estimated errors meet the tolerance on inputs that are drawn, rough and twice as large, or until
     `budget` seconds are over; there is a warning then.
 
         operator = stablepdenet.robust(problem, tolerance=1e-3)

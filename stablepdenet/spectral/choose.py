@@ -25,13 +25,15 @@ from stablepdenet.spectral.setting import Setting, read_setting
 FIRST = {0: 1, 1: 25, 2: 11, 3: 7}
 # How much finer the next trial is: the functions of each coordinate, and the time steps.
 MORE, HALVES = 1.5, 2
-STEPS, STAGES = 8, 3
+STEPS, STEPS_SHARED, STAGES = 8, 32, 3
 # Steps grow from the start, where solutions change fastest: the i-th of n ends at (i / n)^GROWTH of the time.
 GROWTH = 1.5
 # Unknowns of one time step at most, where each input has a matrix of its own and where all share one.
 MOST, MOST_SHARED = 700, 2500
 # Time steps at most, likewise.
 MOST_STEPS, MOST_SHARED_STEPS = 128, 512
+# Tolerances from the aim at which two trials are skipped.
+FAR = 4.0
 # Below this error, half the time step has a much smaller one.
 SMALL = 0.05
 # Inputs that are tried: as drawn, with rough noise, and twice as large.
@@ -40,8 +42,6 @@ DRAWN, NOISY, DOUBLED = 6, 6, 4
 NOISE = 0.05
 # Points of the grid on which errors are estimated.
 POINTS = 5_000
-# Of the tolerance: what the estimate must be below, so that inputs that were not tried meet it too.
-ROOM = 0.5
 
 
 class Trial(NamedTuple):
@@ -92,9 +92,9 @@ def choose(
         trial = _try(plan, a)
         say(f"{_described(plan)}: estimated error {trial.worst:.1e}")
         spent = time.monotonic() - began
-        if trial.worst <= ROOM * tolerance or spent > budget:
+        if trial.worst <= tolerance or spent > budget:
             break
-        finer = _finer(trial, ROOM * tolerance)
+        finer = _finer(trial, tolerance)
         if finer == plan:
             break
         plan = finer
@@ -105,9 +105,10 @@ def first_plan(setting: Setting) -> Plan:
     """The coarsest."""
     counts = tuple(_odd(FIRST[min(3, len(setting.columns))]) for _ in setting.columns)
     plan = Plan(setting, counts, _rough(setting, counts), _edges(setting, STEPS), STAGES)
-    # Where all inputs share one matrix, functions are cheap: as many as sensors.
-    cheap = _rough(setting, counts, 1.0)
-    return replace(plan, counts=cheap, rough_counts=cheap) if setting.all_linear else plan
+    # Where all inputs share one matrix, functions and steps are cheap.
+    if setting.all_linear:
+        return replace(plan, counts=plan.rough_counts, edges=_edges(setting, STEPS_SHARED))
+    return plan
 
 
 def with_estimate(plan: Plan) -> SpectralOperator:
@@ -141,8 +142,9 @@ def _try(plan: Plan, a: Float[Array, "inputs m"]) -> Trial:
 def _finer(trial: Trial, tolerance: float) -> Plan:
     """Finer in what the errors come from, as long as it may grow."""
     plan, setting = trial.plan, trial.plan.setting
-    if np.max(trial.space) > tolerance and _fits(_in_space(plan)):
-        plan = _in_space(plan)
+    if np.max(trial.space) > tolerance:
+        for _ in range(2 if np.max(trial.space) > FAR * tolerance else 1):
+            plan = _in_space(plan) if _fits(_in_space(plan)) else plan
     if np.max(trial.time) > tolerance:
         # A step's error is of fifth order once it is small.
         halves = 1 if np.max(trial.time) < SMALL else 2
