@@ -59,5 +59,5 @@ def test_the_readmes_own_problems_and_network_run_as_they_stand(tmp_path):
     for block in blocks:
         # But for the number of steps.
         (tmp_path / "block.py").write_text(block.replace("20_000", "20"))
-        done = subprocess.run([sys.executable, "block.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        done = subprocess.run([sys.executable, "block.py"], cwd=tmp_path, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
