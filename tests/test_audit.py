@@ -42,6 +42,7 @@ def test_every_part_fills_rows_of_one_form(helmholtz):
     assert {row["setting"] for row in rows if row["attack"] == "none"} == {"clean", "rough", "smooth", "fine"}
 
 
+@pytest.mark.slow
 def test_the_common_source_is_pi_and_transfer_takes_the_worst_case_along():
     problem = make_problem("helmholtz-3.5pi")
     operators = {"stable": Modal(ERRORS), "pi": Modal(2 * ERRORS)}
@@ -203,6 +204,7 @@ def test_saved_perturbations_replay_to_the_same_rows(helmholtz, tmp_path):
     assert header == ",".join(COLUMNS) and len(lines) == len(found.rows)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_rows():
     problem = make_problem("helmholtz-3.5pi")
     first, second, other = (

@@ -26,6 +26,7 @@ def load(monkeypatch):
     return importlib.import_module
 
 
+@pytest.mark.slow
 def test_no_reader_is_surprised_by_what_it_reads(load, tmp_path):
     counts = load("fuzz").run(240, tmp_path)
     assert counts["cases"] >= 240

@@ -28,6 +28,10 @@ from stablepdenet.training import symmetric
 SMALL = {"interior": 200, "sides": 10}
 
 
+# What is made once for all of them takes half a minute.
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def made():
     """A small operator that was not trained, its problem, and inputs of mean zero."""
@@ -60,7 +64,6 @@ def test_a_mean_moves_the_answer_and_adds_to_it(made, mean):
     assert np.allclose(found, wanted, atol=2e-5)
 
 
-@pytest.mark.slow
 def test_batches_are_mixed_as_one_likes(made):
     _, operator, a = made
     where, mixed = some_points(50), a + jnp.array([[0.0], [0.5], [0.0]])
@@ -69,7 +72,6 @@ def test_batches_are_mixed_as_one_likes(made):
 
 
 @pytest.mark.parametrize("mean", [0.0, 0.4])
-@pytest.mark.slow
 def test_slopes_in_the_input_are_those_of_differences(made, mean):
     # Also at mean zero, where nothing moves yet: the direction has a mean.
     _, operator, a = made
@@ -85,7 +87,6 @@ def test_slopes_in_the_input_are_those_of_differences(made, mean):
 
 
 @pytest.mark.parametrize("mean", [0.0, 0.4])
-@pytest.mark.slow
 def test_derivatives_in_the_points_are_those_of_the_moved_answer(made, mean):
     _, operator, a = made
     where = some_points(40)
@@ -144,7 +145,6 @@ def test_a_period_may_lie_anywhere():
     assert np.allclose(frame.means(jnp.array([[1.0, 2.0, 3.0, 2.0, 1.0]])), 2.0)
 
 
-@pytest.mark.slow
 def test_what_we_recommend_for_burgers_is_as_good_with_a_mean():
     problem, operator = make_problem("burgers"), load_model("burgers", "robust")
     a = problem.sample(50, key=jax.random.key(12))

@@ -89,7 +89,7 @@ def test_steps_on_fixed_functions_find_the_solution(name):
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("poisson_2d", "heat_three_inputs", "wave_system")]
 
 
-@pytest.mark.parametrize("name", [*SLOW, "pair"])
+@pytest.mark.parametrize("name", [*SLOW, pytest.param("pair", marks=pytest.mark.slow), "flux"])
 def test_the_stable_objective_trains_a_few_steps(name):
     problem = dataclasses.replace(CASES[name]().problem, attack=sp.PGD(sp.LinfBall(0.05), steps=2))
     small = {"operator.width": 8, "training.functions": 8, "training.batch": 4, "training.validation": 4}
@@ -101,6 +101,7 @@ def test_the_stable_objective_trains_a_few_steps(name):
     assert u.shape == (3, 5, *components) and bool(jnp.all(jnp.isfinite(u)))
 
 
+@pytest.mark.slow
 def test_an_audit_measures_each_component_and_all_together():
     case = CASES["wave_system"]()
     axes = (points.uniform(9), points.uniform(11))

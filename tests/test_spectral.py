@@ -40,7 +40,12 @@ def relative(u, exact):
 STEPS = {"wave": 48, "wave_system": 48}
 
 
-@pytest.mark.parametrize("name", sorted(pde_cases.CASES))
+FAST = ("coefficient", "flux", "neumann_robin", "poisson_2d", "wave_system")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in sorted(pde_cases.CASES)]
+)
 def test_smooth_solutions_are_found(name):
     case = pde_cases.CASES[name]()
     where = points.hammersley(50, case.problem.domain.intervals)
