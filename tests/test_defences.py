@@ -116,7 +116,9 @@ def test_one_step_goes_to_the_surface_at_once(case):
     assert np.allclose(delta, 0.05 * jnp.sign(slope), atol=1e-6)
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if i else ()) for i, name in enumerate(OTHERS)]
+)
 def test_every_defence_trains_and_has_its_share(name):
     problem, config = setup(method__name=name, method__rho=0.2)
     rows: list[dict[str, Any]] = []

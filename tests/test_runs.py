@@ -23,7 +23,11 @@ ROBUST = {"training__optimiser": "muon", "training__schedule": "cosine", "traini
 TRAINED += [("burgers", {"method__name": "pi", "operator__constraints": "hard", **ROBUST})]
 
 
-@pytest.mark.parametrize(("name", "settings"), TRAINED)
+# One of them is tried whenever anything changes.
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [pytest.param(*each, marks=pytest.mark.slow if i != 2 else ()) for i, each in enumerate(TRAINED)],
+)
 def test_a_resumed_run_ends_with_the_same_bytes(tmp_path, name, settings):
     problem, config = setup(name, **settings)
     undisturbed = train_in(tmp_path / "whole", problem, config, report=silent)
