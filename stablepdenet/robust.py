@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from stablepdenet.errors import ConfigError
-from stablepdenet.problems import Problem
+from stablepdenet.problems import Problem, warn_of_contradictions
 from stablepdenet.solving import solve
 from stablepdenet.spectral import JudgedOperator, Points, SpectralOperator, choose, grid_of, trial_inputs
 
@@ -40,6 +40,7 @@ def robust(
         raise ConfigError(f"robust(tolerance={tolerance}): a relative error must be between 0 and 1, as 1e-3.")
     if not budget > 0.0:
         raise ConfigError(f"robust(budget={budget}): it must be a positive number of seconds.")
+    warn_of_contradictions(problem)
     spectral = choose(problem, tolerance=tolerance, budget=budget, say=say)
     a, points = trial_inputs(problem, key=jax.random.key(3)), grid_of(problem)
     operator: SpectralOperator | JudgedOperator = spectral

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 from numpy import ndarray
 
+from stablepdenet.attacks import LinfBall
 from stablepdenet.points import grid
 from stablepdenet.problems import Problem
 from stablepdenet.spaces import SensorInput
@@ -32,7 +33,7 @@ GROWTH = 1.5
 MOST, MOST_SHARED = 700, 2500
 # Time steps at most, likewise.
 MOST_STEPS, MOST_SHARED_STEPS = 128, 512
-# Tolerances from the aim at which two trials are skipped.
+# An error of so many tolerances skips one trial.
 FAR = 4.0
 # Below this error, half the time step has a much smaller one.
 SMALL = 0.05
@@ -70,7 +71,9 @@ def trial_inputs(problem: Problem, *, key: PRNGKeyArray) -> Float[Array, "inputs
             for each in (problem.inputs[name] for name in problem.inputs)
         ]
     )
-    noise = problem.attack.eps * jnp.ones_like(size) if problem.attack else NOISE * size
+    # The radius of other balls is not one of single sensors.
+    pointwise = problem.attack is not None and isinstance(problem.attack.ball, LinfBall)
+    noise = jnp.full_like(size, problem.attack.eps) if problem.attack and pointwise else NOISE * size
     rough = problem.admissible.snap(noisy + noise * signs * sensors)
     return jnp.concatenate([drawn, rough, problem.admissible.snap(2.0 * doubled)])
 

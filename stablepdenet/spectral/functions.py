@@ -164,13 +164,6 @@ class Clock:
         theta = radau(self.size + 1)
         return np.linalg.lstsq(self.values(theta), self.values(begin + length * theta), rcond=None)[0].T
 
-    @cached_property
-    def mass(self) -> Float[ndarray, "size size"]:
-        """The integrals of all products over a step of length one."""
-        z, weights = leggauss(self.size + 1)
-        values = self.values((z + 1.0) / 2.0)
-        return (values * weights[:, None] / 2.0).T @ values
-
 
 def radau(count: int) -> Float[ndarray, " count"]:
     """The right Radau points of [0, 1], the last being 1: collocation there damps what decays fast."""
