@@ -5,18 +5,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 
-import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, Float
 
 from stablepdenet.errors import ConfigError
 from stablepdenet.problems import Problem, warn_of_contradictions
 from stablepdenet.solving import solve
-from stablepdenet.spectral import JudgedOperator, Points, SpectralOperator, choose, grid_of, trial_inputs
+from stablepdenet.spectral import JudgedOperator, SpectralOperator, choose, estimates, grid_of, trial_inputs
 
 # Seconds that finding the functions and steps may take, unless told otherwise.
-BUDGET = 120.0
+BUDGET = 240.0
 
 
 def robust(
@@ -63,10 +61,3 @@ def robust(
             stacklevel=2,
         )
     return operator
-
-
-def estimates(
-    operator: SpectralOperator | JudgedOperator, a: Float[Array, "batch m"], points: Points
-) -> Float[np.ndarray, " batch"]:
-    """The estimated relative errors of the answers at some points."""
-    return np.asarray(eqx.filter_jit(lambda operator, a: operator.answer(a, points).estimate)(operator, a))

@@ -15,9 +15,12 @@ from stablepdenet import points
 from stablepdenet.errors import ConfigError
 from stablepdenet.evaluation.estimates import effectivity
 from stablepdenet.spectral import Plan, read_setting, spectral_operator
-from stablepdenet.spectral.choose import first_plan, judge_of, with_estimate
+from stablepdenet.spectral.choose import Left, coarse_of, finer_plans, first_plan, judge_of, with_estimate
 from stablepdenet.spectral.functions import Axis, Clock, radau
+from stablepdenet.spectral.march import make_march
+from stablepdenet.spectral.operator import untabulated
 from stablepdenet.spectral.regions import regions
+from stablepdenet.spectral.tails import tails_of
 from stablepdenet.spectral.wide import join, split
 
 
@@ -262,3 +265,112 @@ def test_the_judge_is_finer():
     assert judge.counts > plan.counts
     assert judge.rough_counts > plan.rough_counts
     assert set(plan.edges) <= set(judge.edges)
+
+
+def test_the_coarse_one_is_as_much_coarser():
+    plan = replace(small(sp.make_problem("burgers"), 27), rough_counts=(81,))
+    coarse = coarse_of(plan)
+    assert (coarse.counts, coarse.rough_counts) == ((19,), (55,))
+    assert set(coarse.edges) < set(plan.edges)
+
+
+def travelling():
+    """u_t + u_x = 0 on a period: corners in the initial value travel for ever."""
+    x, t = points.uniform(17), points.uniform(9)
+    return sp.Problem(
+        name="travelling",
+        domain=sp.Box(x=(0, 1), t=(0, 1)),
+        inputs=sp.Inputs(a=sp.SensorInput(sp.PeriodicGaussianField(), x)),
+        blocks=(
+            sp.Block("pde", points.hammersley(200, [(0, 1), (0, 1)]), lambda u_t, u_x: u_t + u_x),
+            sp.Block("bc", points.periodic(t), sp.periodic_residual),
+            sp.Block("ic", points.initial(x), lambda u, a: u - a),
+        ),
+        axes=(x, points.uniform(17)),
+    )
+
+
+def test_estimates_of_corners_that_finer_functions_do_not_follow_either():
+    """Signs at the sensors, joined by lines: the error falls like one over the number of functions."""
+    problem = travelling()
+    plan = replace(small(problem, 49, steps=32), stages=5)
+    a = np.random.default_rng(0).choice([-1.0, 1.0], (6, 17)).astype(np.float32)
+    a[:, -1] = a[:, 0]
+    x, t = (each.ravel() for each in np.meshgrid(*problem.axes, indexing="ij"))
+    exact = np.stack([np.interp((x - t) % 1.0, problem.axes[0], row) for row in a])
+    found = with_estimate(plan).answer(jnp.asarray(a), problem.grid)
+    error = np.linalg.norm(found.u - exact, axis=1) / np.linalg.norm(exact, axis=1)
+    assert np.all(error > 5e-3)
+    assert np.all((found.estimate > 0.6 * error) & (found.estimate < 2.0 * error))
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_linear_steps_as_one_matrix(timed):
+    """u_t = u_xx + a or + a cos t, u = 0 at both ends: with u = sin(pi x) f(t), a = sin(pi x)."""
+
+    def driven(u_t, u_xx, a, t):
+        return u_t - u_xx - a * jnp.cos(t)
+
+    def still(u_t, u_xx, a):
+        return u_t - u_xx - a
+
+    x = points.uniform(41)
+    problem = sp.Problem(
+        name="warm",
+        domain=sp.Box(x=(0, 1), t=(0, 1)),
+        inputs=sp.Inputs(a=sp.SensorInput(sp.GaussianField(), x)),
+        blocks=(
+            sp.Block(
+                "pde",
+                points.hammersley(200, [(0, 1), (0, 1)]),
+                (lambda u_t, u_xx, a, t: u_t - u_xx - a * jnp.cos(t))
+                if timed
+                else (lambda u_t, u_xx, a: u_t - u_xx - a),
+            ),
+            sp.Block("bc", points.boundary(times=points.uniform(9)), lambda u: u),
+            sp.Block("ic", points.initial(x), lambda u: u),
+        ),
+    )
+    plan = small(problem, 15, steps=8)
+    operator, march = untabulated(plan), make_march(plan)
+    assert march.one_matrix
+    assert march.alike is not timed
+    where, k = points.hammersley(50, [(0, 1), (0, 1)]), np.pi**2
+    now = (k * np.cos(where[:, 1]) + np.sin(where[:, 1]) - k * np.exp(-k * where[:, 1])) / (k**2 + 1)
+    constant = (1.0 - np.exp(-k * where[:, 1])) / k
+    exact = np.sin(np.pi * where[:, 0]) * (now if timed else constant)
+    # Lines between 41 sensors are not the sine: (pi / 40)^2 / 12 of it.
+    assert relative(operator(jnp.sin(jnp.pi * jnp.asarray(x, jnp.float32))[None], where)[0], exact) < 1e-3
+
+
+def test_tails_say_what_is_left_out():
+    """The more functions, the less is left out; what is left out of the coarser is about the change to the finer."""
+    problem = cubic_growth()
+    a = problem.sample(4, key=jax.random.key(0))
+    plans = [replace(small(problem, count), edges=(0.0, 0.25, 0.5, 0.75, 1.0)) for count in (5, 9, 13)]
+    left = [np.max(tails_of(plan, untabulated(plan).solutions(a).coefficients).space) for plan in plans]
+    assert left[0] > 10 * left[1] > 100 * left[2]
+
+
+def cubic_growth():
+    x = points.uniform(129)
+    return sp.Problem(
+        name="growth",
+        domain=sp.Box(x=(0, 1), t=(0, 1), periodic="x"),
+        inputs=sp.Inputs(a=sp.SensorInput(sp.PeriodicGaussianField(), x)),
+        blocks=(
+            sp.Block("pde", points.hammersley(99, [(0, 1), (0, 1)]), lambda u, u_t, u_xx: u_t - 0.02 * u_xx - u + u**3),
+            sp.Block("ic", points.initial(x), lambda u, a: u - a),
+        ),
+    )
+
+
+def test_finer_in_what_is_left_out():
+    plan = small(cubic_growth(), 9)
+    both, *_ = finer_plans(plan, Left(1.0, 1.0), 1e-3)
+    assert (both.counts, len(both.lengths)) == ((19,), 16)
+    [space] = finer_plans(plan, Left(2e-3, 1e-4), 1e-3)
+    assert (space.counts, space.edges) == ((13,), plan.edges)
+    # Met by what is left out and not by the estimate: finer in the larger.
+    [time] = finer_plans(plan, Left(1e-4, 2e-4), 1e-3)
+    assert (time.counts, len(time.lengths)) == (plan.counts, 8)

@@ -1,7 +1,7 @@
 """Spectral solutions of any problem on a box, from its residuals alone: what `robust` answers by, and what judges
 operators of any kind."""
 
-from stablepdenet.spectral.choose import choose, grid_of, trial_inputs, with_estimate
+from stablepdenet.spectral.choose import choose, estimates, grid_of, trial_inputs, with_estimate
 from stablepdenet.spectral.judged import JudgedOperator
 from stablepdenet.spectral.operator import Estimated, Points, SpectralOperator, spectral_operator
 from stablepdenet.spectral.plan import Plan
@@ -14,6 +14,7 @@ __all__ = [
     "Points",
     "SpectralOperator",
     "choose",
+    "estimates",
     "grid_of",
     "read_setting",
     "spectral_operator",

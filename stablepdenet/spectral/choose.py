@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -18,25 +18,36 @@ from stablepdenet.attacks import LinfBall
 from stablepdenet.points import grid
 from stablepdenet.problems import Problem
 from stablepdenet.spaces import SensorInput
-from stablepdenet.spectral.operator import SpectralOperator, spectral_operator
+from stablepdenet.spectral.operator import (
+    Estimated,
+    Points,
+    SpectralOperator,
+    settled,
+    spectral_operator,
+    timed_solutions,
+    untabulated,
+)
 from stablepdenet.spectral.plan import Plan
 from stablepdenet.spectral.setting import Setting, read_setting
+from stablepdenet.spectral.tails import tails_of
 
 # Functions of each coordinate to begin with, by the number of coordinates of space; odd, as waves come in pairs.
 FIRST = {0: 1, 1: 25, 2: 11, 3: 7}
 # How much finer the next trial is: the functions of each coordinate, and the time steps.
 MORE, HALVES = 1.5, 2
-STEPS, STEPS_SHARED, STAGES = 8, 32, 3
+STEPS, STAGES = 8, 3
+# Where all inputs share one matrix, high orders in time are cheap.
+STEPS_SHARED, STAGES_SHARED = 16, 5
 # Steps grow from the start, where solutions change fastest: the i-th of n ends at (i / n)^GROWTH of the time.
 GROWTH = 1.5
 # Unknowns of one time step at most, where each input has a matrix of its own and where all share one.
 MOST, MOST_SHARED = 700, 2500
 # Time steps at most, likewise.
 MOST_STEPS, MOST_SHARED_STEPS = 128, 512
-# An error of so many tolerances skips one trial.
+# What leaves out so many tolerances skips one trial; in time, where errors fall faster, its square.
 FAR = 4.0
-# Below this error, half the time step has a much smaller one.
-SMALL = 0.05
+# How much longer a trial, its judges and the last check take than the answers of the trial.
+AGAIN = 5.0
 # Inputs that are tried: as drawn, with rough noise, and twice as large.
 DRAWN, NOISY, DOUBLED = 6, 6, 4
 # The noise on the values at sensors, of their mean square over inputs.
@@ -45,16 +56,18 @@ NOISE = 0.05
 POINTS = 5_000
 
 
-class Trial(NamedTuple):
-    """A plan, and the estimated errors of the inputs that were tried: by its functions of space, by its time steps."""
+class Left(NamedTuple):
+    """What the functions of space and of time leave out of the worst of the solutions that were tried."""
 
-    plan: Plan
-    space: Float[ndarray, " inputs"]
-    time: Float[ndarray, " inputs"]
+    space: float
+    time: float
 
-    @property
-    def worst(self) -> float:
-        return float(np.max(np.maximum(self.space, self.time)))
+
+@runtime_checkable
+class Judged(Protocol):
+    """Any operator whose answers come with estimates of their errors."""
+
+    def answer(self, a: Float[Array, "batch m"], points: Points) -> Estimated: ...
 
 
 def trial_inputs(problem: Problem, *, key: PRNGKeyArray) -> Float[Array, "inputs m"]:
@@ -89,36 +102,50 @@ def choose(
     the budget, in seconds, allows where none does."""
     began = time.monotonic()
     setting = read_setting(problem)
-    a = trial_inputs(problem, key=jax.random.key(2))
-    plan = first_plan(setting)
+    a, points = trial_inputs(problem, key=jax.random.key(2)), grid_of(problem)
+    plan, lost = first_plan(setting), np.zeros(len(a), bool)
     while True:
-        trial = _try(plan, a)
-        say(f"{_described(plan)}: estimated error {trial.worst:.1e}")
-        spent = time.monotonic() - began
-        if trial.worst <= tolerance or spent > budget:
-            break
-        finer = _finer(trial, tolerance)
-        if finer == plan:
-            break
+        found, seconds = timed_solutions(untabulated(plan), a)
+        tails, arrived = tails_of(plan, found.coefficients), np.asarray(settled(found))
+        # Two trials without an answer: there may be none, as where solutions grow without bound.
+        hopeless, lost = lost & ~arrived, ~arrived
+        left = Left(*(float(np.max(np.where(lost, np.inf, own)[~hopeless], initial=0.0)) for own in tails))
+        operator = None
+        if max(left) <= tolerance:
+            operator = with_estimate(plan)
+            worst = float(np.max(estimates(operator, a, points)[~hopeless], initial=0.0))
+            say(f"{_described(plan)}: estimated error {worst:.1e}")
+            if worst <= tolerance:
+                return operator
+        else:
+            say(f"{_described(plan)}: they leave out {left.space:.0e} (space) and {left.time:.0e} (time) of solutions")
+        room = (budget - (time.monotonic() - began)) / AGAIN * work(plan) / seconds
+        finer = next((each for each in finer_plans(plan, left, tolerance) if work(each) < room), None)
+        if finer is None:
+            return operator or with_estimate(plan)
         plan = finer
-    return with_estimate(plan)
+
+
+def estimates(operator: Judged, a: Float[Array, "batch m"], points: Points) -> Float[ndarray, " batch"]:
+    """The estimated relative errors of the answers at some points."""
+    return np.asarray(operator.answer(a, points).estimate)
 
 
 def first_plan(setting: Setting) -> Plan:
     """The coarsest."""
     counts = tuple(_odd(FIRST[min(3, len(setting.columns))]) for _ in setting.columns)
     plan = Plan(setting, counts, _rough(setting, counts), _edges(setting, STEPS), STAGES)
-    # Where all inputs share one matrix, functions and steps are cheap.
     if setting.all_linear:
-        return replace(plan, counts=plan.rough_counts, edges=_edges(setting, STEPS_SHARED))
+        edges = _edges(setting, STEPS_SHARED)
+        return replace(plan, counts=plan.rough_counts, edges=edges, stages=STAGES_SHARED)
     return plan
 
 
 def with_estimate(plan: Plan) -> SpectralOperator:
-    """The operator of a plan, which knows a finer one to be judged by."""
-    judge = judge_of(plan)
+    """The operator of a plan, which knows a finer and a coarser one to be judged by."""
+    others = spectral_operator(judge_of(plan)), spectral_operator(coarse_of(plan))
     return eqx.tree_at(
-        lambda each: each.judge, spectral_operator(plan), spectral_operator(judge), is_leaf=lambda leaf: leaf is None
+        lambda each: (each.judge, each.coarse), spectral_operator(plan), others, is_leaf=lambda leaf: leaf is None
     )
 
 
@@ -132,29 +159,37 @@ def judge_of(plan: Plan) -> Plan:
     )
 
 
-def _try(plan: Plan, a: Float[Array, "inputs m"]) -> Trial:
-    operator, points = spectral_operator(plan), grid_of(plan.setting.problem)
-    found = operator.solutions(a)
-    errors = []
-    for finer in (_in_space(plan), _in_time(plan)):
-        judge = spectral_operator(finer) if finer != plan else None
-        errors.append(np.asarray(operator.judged_by(judge, a, points, found).estimate) if judge else np.zeros(len(a)))
-    return Trial(plan, *errors)
+def coarse_of(plan: Plan) -> Plan:
+    """Coarser in space and in time, as much as the judge is finer."""
+    counts, rough = (tuple(_odd(count / MORE) for count in own) for own in (plan.counts, plan.rough_counts))
+    steps = len(plan.lengths)
+    edges = plan.edges[::HALVES] if steps % HALVES == 0 and plan.setting.time is not None else plan.edges
+    return replace(plan, counts=counts, rough_counts=rough, edges=edges)
 
 
-def _finer(trial: Trial, tolerance: float) -> Plan:
-    """Finer in what the errors come from, as long as it may grow."""
-    plan, setting = trial.plan, trial.plan.setting
-    if np.max(trial.space) > tolerance:
-        for _ in range(2 if np.max(trial.space) > FAR * tolerance else 1):
-            plan = _in_space(plan) if _fits(_in_space(plan)) else plan
-    if np.max(trial.time) > tolerance:
-        # A step's error is of fifth order once it is small.
-        halves = 1 if np.max(trial.time) < SMALL else 2
-        for _ in range(halves):
-            finer = _in_time(plan)
-            plan = finer if len(finer.lengths) <= (MOST_SHARED_STEPS if setting.all_linear else MOST_STEPS) else plan
-    return plan
+def finer_plans(plan: Plan, left: Left, tolerance: float) -> Iterator[Plan]:
+    """Finer plans in what is left out, as long as it may grow, the finest first; where little is left out, in what most
+    of it comes from."""
+    setting, further = plan.setting, max(left) <= tolerance
+    most = MOST_SHARED_STEPS if setting.all_linear else MOST_STEPS
+    space = left.space > tolerance or (further and (left.space >= left.time or setting.time is None))
+    time = left.time > tolerance or (further and left.time > left.space)
+    tried = [plan]
+    for times in (2, 1):
+        finer = plan
+        for _ in range(times if left.space > FAR * tolerance else 1):
+            finer = _in_space(finer) if space and _fits(_in_space(finer)) else finer
+        for _ in range(times if left.time > FAR**2 * tolerance else 1):
+            finer = _in_time(finer) if time and len(_in_time(finer).lengths) <= most else finer
+        if finer not in tried:
+            tried.append(finer)
+            yield finer
+
+
+def work(plan: Plan) -> float:
+    """How long solving takes, but for a factor: as factorising the matrix, of each step where it is not shared."""
+    unknowns = len(plan.places) * sum(clock.free for clock in plan.clocks)
+    return float(unknowns) ** 3 * (1 if plan.setting.all_linear else len(plan.lengths))
 
 
 def _fits(plan: Plan) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import NamedTuple
 
 import equinox as eqx
@@ -39,8 +40,9 @@ class March(eqx.Module):
     evolution: tuple[Numbers, ...]
     clocks: tuple[Clock, ...] = eqx.field(static=True)
     size: int = eqx.field(static=True)
-    # Whether all time steps have the same equations, but for what they start from.
+    # Whether all time steps have the same equations, but for what they start from; whether they have the same matrix.
     alike: bool = eqx.field(static=True)
+    one_matrix: bool = eqx.field(static=True)
 
     def answer(self, a: Float[Array, " m"], guess: Coefficients | None = None, iterations: int = ITERATIONS) -> Answer:
         """The solution for one input; `guess` has the coefficients of every step."""
@@ -57,10 +59,8 @@ class March(eqx.Module):
         high = jnp.concatenate(parts) if parts else jnp.zeros(0)
         given = tuple(each.at[:, self.high].set(0.0) for each in given)
 
-        shared = None
-        if self.alike and self.step.linear:
-            first = jax.tree.map(lambda each: each[0], self.moments)
-            shared = linear_factors(self.step, given, a, first)
+        if self.one_matrix and not len(self.high):
+            return Answer(self._linear(given, a), fine)
 
         def following(
             state: tuple[Coefficients, Array], now: tuple[Moment, Coefficients, Coefficients | None]
@@ -69,12 +69,46 @@ class March(eqx.Module):
             rough = tuple(jnp.tensordot(high, each, 1) for each in evolution)
             start = tuple(rescaled(own, moment.length) + w for own, w in zip(given, rough, strict=True))
             begin = start if guess is None else self.step.replaced(start, guess)
-            found, arrived = settle(self.step, begin, a, moment, iterations=iterations, factors=shared)
+            found, arrived = settle(self.step, begin, a, moment, iterations=iterations)
             smooth = jax.tree.map(jnp.subtract, found, rough)
             return (ends(smooth, self.clocks, moment.length), fine & arrived), found
 
         (_, fine), found = jax.lax.scan(following, (given, fine), (self.moments, self.evolution, guess))
         return Answer(found, fine)
+
+    def _linear(self, given: Coefficients, a: Float[Array, " m"]) -> Coefficients:
+        """All steps of linear equations with one matrix: what a step makes of what it starts from is one matrix too, so
+        that many steps cost little."""
+        first = jax.tree.map(lambda each: each[0], self.moments)
+        zero = jax.tree.map(jnp.zeros_like, given)
+        factors = linear_factors(self.step, zero, a, first)
+
+        def free(a: Float[Array, " m"], moment: Moment, start: Coefficients = zero) -> Coefficients:
+            return settle(self.step, start, a, moment, factors=factors)[0]
+
+        def turned(start: Float[Array, " starts"]) -> Coefficients:
+            parts, row = [], 0
+            for clock in self.clocks:
+                own = start[row : row + clock.order * self.size].reshape(clock.order, self.size)
+                parts.append(jnp.concatenate([own, jnp.zeros((clock.free, self.size))]))
+                row += clock.order * self.size
+            nothing = jnp.zeros_like(a)
+            return jax.tree.map(jnp.subtract, free(nothing, first, tuple(parts)), free(nothing, first))
+
+        count = self.size * sum(clock.order for clock in self.clocks)
+        response = jax.vmap(turned)(jnp.eye(count))
+        same = free(a, first) if self.alike else None
+
+        def following(given: Coefficients, moment: Moment) -> tuple[Coefficients, Coefficients]:
+            begin = tuple(rescaled(each, moment.length) for each in given)
+            start = jnp.concatenate(
+                [each[: clock.order].ravel() for each, clock in zip(begin, self.clocks, strict=True)]
+            )
+            rest = same if same is not None else free(a, moment)
+            found = tuple(own + jnp.tensordot(start, each, 1) for own, each in zip(rest, response, strict=True))
+            return ends(found, self.clocks, moment.length), found
+
+        return jax.lax.scan(following, given, self.moments)[1]
 
 
 def make_march(plan: Plan) -> March:
@@ -83,4 +117,22 @@ def make_march(plan: Plan) -> March:
     first = jax.tree.map(lambda each: each[0], plan.moments(start))
     high = np.setdiff1d(np.arange(plan.space.size), plan.places)
     moments, evolution = plan.moments(step), evolution_of(plan, high)
-    return March(start, first, step, moments, high, evolution, plan.clocks, plan.space.size, plan.alike)
+    one = step.linear and (plan.alike or _one_matrix(step, moments, plan))
+    return March(start, first, step, moments, high, evolution, plan.clocks, plan.space.size, plan.alike, one)
+
+
+def _one_matrix(step: Equations, moments: Moment, plan: Plan) -> bool:
+    """Whether linear equations have the same matrix at all times, although what is known in them changes."""
+    if not plan.even:
+        return False
+    last = len(plan.lengths) - 1
+
+    @eqx.filter_jit
+    def matrix(step: Equations, moment: Moment) -> Float[Array, "unknowns rows"]:
+        zero = tuple(jnp.zeros((clock.size, plan.space.size)) for clock in plan.clocks)
+        return step.factorise(zero, jnp.zeros(plan.setting.problem.inputs.size), moment).columns
+
+    with jax.enable_x64(True):
+        some = [jax.tree.map(itemgetter(number), moments) for number in sorted({0, last // 3, last})]
+        first, *others = (np.asarray(matrix(step, moment)) for moment in some)
+    return all(bool(np.allclose(each, first, rtol=1e-9, atol=1e-9)) for each in others)

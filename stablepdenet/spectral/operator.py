@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import equinox as eqx
 import jax
@@ -22,12 +23,14 @@ from stablepdenet.spectral.wide import join, split
 
 Points = Float[Array, "n dim"] | Float[ndarray, "n dim"]
 
-# Inputs that are solved for at a time: each has a matrix of its own.
-TOGETHER = 16
 # Of an answer in float32.
 ROUNDING = 1e-6
-# A finer answer has an error of its own; where solutions are rough, half of that of the answer it judges.
-SAFETY = 1.5
+# What is left of an error when functions and steps grow, at most: answers that do not get better are hardly known.
+STAYS = 0.8
+# The same where no coarser answer says it.
+UNKNOWN = 0.5
+# A finer answer is not the solution.
+SAFETY = 1.25
 
 
 class Estimated(NamedTuple):
@@ -57,8 +60,9 @@ class SpectralOperator(AbstractOperator):
 
     numbers: March | Tabulated
     plan: Plan = eqx.field(static=True)
-    # A finer one, which says how wrong the answers are.
+    # A finer one, which says how wrong the answers are, and a coarser one, which says how fast they get better.
     judge: SpectralOperator | None = None
+    coarse: SpectralOperator | None = None
 
     def __call__(self, a: Float[Array, "batch m"], points: Points) -> Float[Array, "batch n *components"]:
         return self.combine(self.tabulate(points), a)
@@ -102,14 +106,23 @@ class SpectralOperator(AbstractOperator):
         self, judge: SpectralOperator, a: Float[Array, "batch m"], points: Points, found: Answer
     ) -> Estimated:
         """Answers, and by how much one Gauss-Newton iteration in the judge's finer functions moves them. The estimate
-        is infinite where the iterations did not arrive."""
+        is infinite where the iterations did not arrive.
+
+        The judge has an error too. If each refinement leaves a share r of the error, the error is the judge's change
+        over 1 - r; and r is the judge's change over that from the coarser answer to this one.
+        """
         guess = prolonged(self.plan, judge.plan, found.coefficients)
         better = corrections(judge.numbers, a, guess) if isinstance(judge.numbers, March) else judge.solutions(a)
         change = jax.tree.map(jnp.subtract, better.coefficients, guess)
         u = self.evaluate(self.tabulate(points), found.coefficients)
-        errors = judge.evaluate(judge.tabulate(points), change)
-        axes = tuple(range(1, u.ndim))
-        share = jnp.sqrt(jnp.sum(errors**2, axis=axes) / jnp.sum((u + errors) ** 2, axis=axes))
+        moved = judge.evaluate(judge.tabulate(points), change)
+        left = jnp.zeros(len(u))
+        if self.coarse is not None:
+            before, now = _norms(u - self.coarse(a, points)), _norms(moved)
+            slow = jnp.clip(now / before, 0.0, STAYS)
+            left = jnp.where(jnp.isfinite(before), jnp.where(now > ROUNDING * _norms(u), slow, 0.0), UNKNOWN)
+        errors = moved / (1.0 - left).reshape(-1, *[1] * (u.ndim - 1))
+        share = _norms(errors) / _norms(u + errors)
         sound = settled(found) & settled(better._replace(arrived=found.arrived))
         return Estimated(u, errors, jnp.where(sound, SAFETY * share + ROUNDING, jnp.inf))
 
@@ -140,13 +153,30 @@ class SpectralOperator(AbstractOperator):
         return jnp.moveaxis(jax.lax.map(lambda along: self.evaluate(table, along), slopes), 0, -1)
 
 
+def timed_solutions(operator: SpectralOperator, a: Float[Array, "batch m"]) -> tuple[Answer, float]:
+    """The solutions, and the seconds that they took without those of compiling."""
+    program = cast(Any, _solutions).lower(operator.numbers, a).compile()
+    begin = time.monotonic()
+    found = jax.block_until_ready(program(operator.numbers, a))
+    return found, time.monotonic() - begin
+
+
+def _norms(rows: Float[Array, "batch n *components"]) -> Float[Array, " batch"]:
+    return jnp.sqrt(jnp.sum(rows**2, axis=tuple(range(1, rows.ndim))))
+
+
 def spectral_operator(plan: Plan) -> SpectralOperator:
     """The operator of a plan. Where all is linear, it is solved once for each number of the input."""
-    march, size = split(make_march(plan)), plan.setting.problem.inputs.size
+    operator, size = untabulated(plan), plan.setting.problem.inputs.size
     if not plan.setting.all_linear:
-        return SpectralOperator(march, plan)
-    found = _solutions(march, jnp.concatenate([jnp.zeros((1, size)), jnp.eye(size)])).coefficients
+        return operator
+    found = operator.solutions(jnp.concatenate([jnp.zeros((1, size)), jnp.eye(size)])).coefficients
     return SpectralOperator(Tabulated(tuple(c[1:] - c[:1] for c in found), tuple(c[0] for c in found)), plan)
+
+
+def untabulated(plan: Plan) -> SpectralOperator:
+    """The same, which solves for each input that it is given: better for a few inputs, once."""
+    return SpectralOperator(split(make_march(plan)), plan)
 
 
 @eqx.filter_jit
@@ -216,11 +246,9 @@ def _each(march: March, a: Float[Array, "batch m"]) -> Answer:
 
 
 def _mapped(function: Any, rows: Any, march: March) -> Any:
-    """For all inputs at once where they share one factorisation, else for some at a time."""
-    count = len(jax.tree.leaves(rows)[0])
-    if march.step.linear or count <= TOGETHER:
-        return jax.vmap(function)(rows)
-    return jax.lax.map(function, rows, batch_size=TOGETHER)
+    """For all inputs at once where they share one factorisation, else for one after another: each stops iterating when
+    it has arrived, and no matrices are factorised in batches, which hangs in JAX 0.10 on machines with few cores."""
+    return jax.vmap(function)(rows) if march.step.linear else jax.lax.map(function, rows)
 
 
 def _narrow(answer: Answer) -> Answer:

@@ -44,6 +44,11 @@ class Plan:
     def space(self) -> Space:
         return self._space(self.rough_counts)
 
+    @property
+    def solved_space(self) -> Space:
+        """The functions that the equations are solved in."""
+        return self._space(self.counts)
+
     def _space(self, counts: Sequence[int]) -> Space:
         domain, columns = self.setting.problem.domain, self.setting.columns
         return Space(
@@ -56,7 +61,7 @@ class Plan:
     @cached_property
     def places(self) -> Int[ndarray, " k"]:
         """Those of the functions that the equations are solved in."""
-        return self._space(self.counts).within(self.space)
+        return self.solved_space.within(self.space)
 
     @property
     def clocks(self) -> tuple[Clock, ...]:
@@ -77,7 +82,12 @@ class Plan:
         inputs = {name for region in setting.regions for name, _ in region.terms.inputs.values()}
         names |= {letter for name in inputs for letter in setting.problem.inputs[name].of}
         timed = setting.time is not None and setting.problem.domain.coordinates[setting.time] in names
-        return not timed and bool(np.allclose(self.lengths, self.lengths[0], rtol=1e-9))
+        return self.even and not timed
+
+    @property
+    def even(self) -> bool:
+        """Whether all time steps have one length."""
+        return bool(np.allclose(self.lengths, self.lengths[0], rtol=1e-9))
 
     def start(self) -> Equations:
         """The conditions at the beginning, in the coefficients that the first step is given."""
@@ -137,7 +147,7 @@ class Plan:
         if not (whole and isinstance(each, SensorInput)):
             return np.asarray(each.matrix(where, word))
         nodes = [np.unique(where[:, i]) for i in range(len(columns))]
-        axes = [self._space(self.counts).axes[self.setting.columns.index(column)] for column in columns]
+        axes = [self.solved_space.axes[self.setting.columns.index(column)] for column in columns]
         parts = [axis.projection(*pair) for axis, *pair in zip(axes, nodes, each.axes, strict=True)]
         if math.prod(len(x) for x, _ in parts) * each.size > LARGE:
             return np.asarray(each.matrix(where, word))
