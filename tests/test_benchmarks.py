@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -120,6 +121,14 @@ def test_the_pages_on_the_campaign_show_its_results(load):
     # Every error of these pages says what it is of.
     for name in ("headline", "common", "errors", "errors-last", "ordering", "gains", "robust", "defences", "menu"):
         assert "Trunk sees:" in made[name] and "Attack:" in made[name], name
+
+
+def test_the_page_on_trust_has_the_table_of_its_results(load):
+    unseen = load("unseen_pdes")
+    page = (unseen.DOCS / "trust.md").read_text(encoding="utf-8")
+    rows = json.loads((unseen.DOCS / "unseen_pdes.json").read_text(encoding="utf-8"))["rows"]
+    assert rows
+    assert unseen.filled(page, {"unseen": unseen.table(rows)}) == page
 
 
 def seed_of(recipe: str, problem: str, seed: int, errors: tuple[float, ...], embedding: str) -> Any:

@@ -72,7 +72,7 @@ def test_what_is_not_linear_is_told_apart():
     assert {name for name in CASES if is_linear(CASES[name]().problem)} == set(LINEAR)
 
 
-@pytest.mark.parametrize("name", ["coefficient", "flux", pytest.param("pair", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["flux", *(pytest.param(n, marks=pytest.mark.slow) for n in ("coefficient", "pair"))])
 def test_steps_on_fixed_functions_find_the_solution(name):
     case = CASES[name]()
     counts = [8] * case.problem.domain.dimension

@@ -43,7 +43,7 @@ def relative(u, exact):
 STEPS = {"wave": 48, "wave_system": 48}
 
 
-FAST = ("coefficient", "flux", "neumann_robin", "poisson_2d", "wave_system")
+FAST = ("flux", "neumann_robin", "wave_system")
 
 
 @pytest.mark.parametrize(

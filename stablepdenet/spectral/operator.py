@@ -26,7 +26,7 @@ Points = Float[Array, "n dim"] | Float[ndarray, "n dim"]
 # Of an answer in float32.
 ROUNDING = 1e-6
 # What is left of an error when functions and steps grow, at most: answers that do not get better are hardly known.
-STAYS = 0.8
+STAYS = 0.7
 # The same where no coarser answer says it.
 UNKNOWN = 0.5
 # A finer answer is not the solution.
