@@ -110,15 +110,18 @@ def choose(
         # Two trials without an answer: there may be none, as where solutions grow without bound.
         hopeless, lost = lost & ~arrived, ~arrived
         left = Left(*(float(np.max(np.where(lost, np.inf, own)[~hopeless], initial=0.0)) for own in tails))
+        words = _described(plan) + (f" ({np.sum(lost)} of {len(a)} inputs have no answer)" if np.any(lost) else "")
         operator = None
+        if np.all(hopeless):
+            return with_estimate(plan)
         if max(left) <= tolerance:
             operator = with_estimate(plan)
             worst = float(np.max(estimates(operator, a, points)[~hopeless], initial=0.0))
-            say(f"{_described(plan)}: estimated error {worst:.1e}")
+            say(f"{words}: estimated error {worst:.1e}")
             if worst <= tolerance:
                 return operator
         else:
-            say(f"{_described(plan)}: they leave out {left.space:.0e} (space) and {left.time:.0e} (time) of solutions")
+            say(f"{words}: they leave out {left.space:.0e} (space) and {left.time:.0e} (time) of solutions")
         room = (budget - (time.monotonic() - began)) / AGAIN * work(plan) / seconds
         finer = next((each for each in finer_plans(plan, left, tolerance) if work(each) < room), None)
         if finer is None:

@@ -27,7 +27,7 @@ Points = Float[Array, "n dim"] | Float[ndarray, "n dim"]
 ROUNDING = 1e-6
 # What is left of an error when functions and steps grow, at most: answers that do not get better are hardly known.
 STAYS = 0.7
-# The same where no coarser answer says it.
+# The same where the coarser answer is no number.
 UNKNOWN = 0.5
 # A finer answer is not the solution.
 SAFETY = 1.25
@@ -96,31 +96,24 @@ class SpectralOperator(AbstractOperator):
         return Answer(found, jnp.ones(len(a), bool))
 
     def answer(self, a: Float[Array, "batch m"], points: Points) -> Estimated:
-        """The solutions with estimates of their errors."""
-        if self.judge is None:
-            raise ConfigError("This operator has nothing to judge its answers by: make it with `robust`.")
-        found = self.solutions(a)
-        return self.judged_by(self.judge, a, points, found)
-
-    def judged_by(
-        self, judge: SpectralOperator, a: Float[Array, "batch m"], points: Points, found: Answer
-    ) -> Estimated:
         """Answers, and by how much one Gauss-Newton iteration in the judge's finer functions moves them. The estimate
         is infinite where the iterations did not arrive.
 
         The judge has an error too. If each refinement leaves a share r of the error, the error is the judge's change
         over 1 - r; and r is the judge's change over that from the coarser answer to this one.
         """
+        judge, coarse = self.judge, self.coarse
+        if judge is None or coarse is None:
+            raise ConfigError("This operator has nothing to judge its answers by: make it with `robust`.")
+        found = self.solutions(a)
         guess = prolonged(self.plan, judge.plan, found.coefficients)
         better = corrections(judge.numbers, a, guess) if isinstance(judge.numbers, March) else judge.solutions(a)
         change = jax.tree.map(jnp.subtract, better.coefficients, guess)
         u = self.evaluate(self.tabulate(points), found.coefficients)
         moved = judge.evaluate(judge.tabulate(points), change)
-        left = jnp.zeros(len(u))
-        if self.coarse is not None:
-            before, now = _norms(u - self.coarse(a, points)), _norms(moved)
-            slow = jnp.clip(now / before, 0.0, STAYS)
-            left = jnp.where(jnp.isfinite(before), jnp.where(now > ROUNDING * _norms(u), slow, 0.0), UNKNOWN)
+        before, now = _norms(u - coarse(a, points)), _norms(moved)
+        slow = jnp.clip(now / before, 0.0, STAYS)
+        left = jnp.where(jnp.isfinite(before), jnp.where(now > ROUNDING * _norms(u), slow, 0.0), UNKNOWN)
         errors = moved / (1.0 - left).reshape(-1, *[1] * (u.ndim - 1))
         share = _norms(errors) / _norms(u + errors)
         sound = settled(found) & settled(better._replace(arrived=found.arrived))
