@@ -87,10 +87,104 @@ def test_rough_inputs_are_projected_not_sampled(periodic):
     assert periodic is False or np.allclose(turn @ smooth, np.sin(np.pi * nodes), atol=1e-10)
 
 
-def test_a_step_on_a_part_of_itself():
-    clock, theta = Clock(1, 3), np.linspace(0, 1, 5)
+def test_projections_keep_what_many_functions_can_follow():
+    """Polynomials turn fastest near the ends: a straight line comes out bent there if points are too few."""
+    axis, sensors = Axis((0.0, 1.0), False, 303), points.uniform(101)
+    nodes, _ = axis.nodes(609, axis.interval)
+    x, turn = axis.projection(nodes, sensors)
+    assert np.allclose(turn @ (1.0 - 3.0 * x), 1.0 - 3.0 * nodes, atol=1e-10)
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+def test_a_step_on_a_part_of_itself(order):
+    clock, theta = Clock(order, 3), np.linspace(0, 1, 5)
     turn = clock.restricted(0.5, 0.25)
     assert np.allclose(clock.values(0.5 + 0.25 * theta), clock.values(theta) @ turn.T, atol=1e-12)
+    if order == 2:  # the part starts with the velocity that the whole has there
+        velocity = clock.values(np.array([0.5]), 1) * 0.25
+        assert np.allclose(clock.values(np.zeros(1), 1) @ turn.T, velocity, atol=1e-12)
+
+
+def oscillated(frequency, start):
+    """Position and velocity of u_tt + frequency^2 u = 0 after one step of length one."""
+    clock, theta = Clock(2, 3), radau(3)
+    rows = clock.values(theta, 2) + frequency**2 * clock.values(theta)
+    free = np.linalg.solve(rows[:, 2:], -rows[:, :2] @ start)
+    return np.concatenate([clock.values(np.ones(1), order) for order in (0, 1)]) @ np.append(start, free)
+
+
+@pytest.mark.parametrize("frequency", [0.1, 1.0, 3.0, 10.0, 100.0, 1e4])
+def test_waves_that_a_step_does_not_resolve_do_not_grow(frequency):
+    """Collocation of a polynomial's own second derivative lets them grow from a frequency of 4 on."""
+    scale = np.array([1.0, frequency])
+    step = np.stack([oscillated(frequency, start * scale) / scale for start in np.eye(2)], axis=1)
+    assert np.max(np.abs(np.linalg.eigvals(step))) <= 1.0 + 1e-12
+
+
+def test_second_derivatives_converge_by_their_order():
+    errors = [np.abs(oscillated(f, np.array([1.0, 0.0]))[0] - np.cos(f)) for f in (0.2, 0.1)]
+    # One step of order five: its own error is of order six.
+    assert np.log2(errors[0] / errors[1]) > 5.5
+
+
+@pytest.mark.parametrize(("count", "steps"), [(11, 32), (11, 128), (17, 128)])
+def test_short_steps_between_sides_do_not_grow(count, steps):
+    """u_t = 0.1 (u_xx + u_yy), zero on all sides, from sin(pi x) sin(pi y): a third of it is left after t = 0.5."""
+    sensors, times = points.uniform(3), points.uniform(5, (0, 0.5))
+    ends, side = np.array([0.0, 1.0]), points.uniform(5)
+    problem = sp.Problem(
+        name="plate",
+        domain=sp.Box(x=(0, 1), y=(0, 1), t=(0, 0.5)),
+        inputs=sp.Inputs(a=sp.SensorInput(sp.GaussianField(1.0), sensors)),
+        blocks=(
+            sp.Block(
+                "pde",
+                points.hammersley(200, [(0, 1), (0, 1), (0, 0.5)]),
+                lambda u, u_t, u_xx, u_yy: u_t - 0.1 * (u_xx + u_yy),
+            ),
+            sp.Block("x", points.grid(ends, side, times), lambda u: u),
+            sp.Block("y", points.grid(side, ends, times), lambda u: u),
+            sp.Block(
+                "ic",
+                points.grid(side, side, np.zeros(1)),
+                lambda u, x, y: u - jnp.sin(jnp.pi * x) * jnp.sin(jnp.pi * y),
+            ),
+        ),
+    )
+    plan = Plan(read_setting(problem), (count, count), (count, count), tuple(np.linspace(0, 0.5, steps + 1)), 3)
+    where = points.grid(side, side, np.array([0.5]))
+    exact = np.exp(-0.1 * np.pi**2) * np.prod(np.sin(np.pi * where[:, :2]), axis=1)
+    assert relative(untabulated(plan)(jnp.zeros((1, 3)), where)[0], exact) < 1e-6
+
+
+def test_growth_without_bound_is_said():
+    """u_t = a u^2 from 1 ends at t = 1 / a."""
+    x = points.uniform(5)
+    problem = sp.Problem(
+        name="blow-up",
+        domain=sp.Box(x=(0, 1), t=(0, 2)),
+        inputs=sp.Inputs(a=sp.SensorInput(sp.GaussianField(1.0), x)),
+        blocks=(
+            sp.Block("pde", points.hammersley(200, [(0, 1), (0, 2)]), lambda u, u_t, a: u_t - a * u**2),
+            sp.Block("ic", points.initial(x), lambda u: u - 1.0),
+        ),
+    )
+    where = points.hammersley(20, [(0, 1), (0, 2)])
+    answer = with_estimate(small(problem, 3, 8)).answer(jnp.full((2, 5), 1.0).at[0].set(-1.0), where)
+    assert relative(answer.u[0], 1.0 / (1.0 + where[:, 1])) < 1e-4
+    assert answer.estimate[0] < 1e-3
+    assert np.isinf(answer.estimate[1])
+
+
+def test_kept_factors_give_what_new_ones_do():
+    """Factors of earlier steps serve until iterations arrive at where newly made ones lead."""
+    march = make_march(small(logistic(), 17, 8))
+    with jax.enable_x64(True):
+        march, a = jax.tree.map(jnp.asarray, march), jnp.linspace(1.0, 3.0, 5)
+        found = march.answer(a)
+        again = march.linearised(a, found.coefficients)
+    assert found.arrived
+    assert relative(found.coefficients[0], again[0]) < 1e-7
 
 
 def test_radau_points_integrate_to_their_order():

@@ -24,6 +24,9 @@ Numbers = Any
 Coefficients = tuple[Float[Array, "..."], ...]
 # Of the Gram matrix's diagonal: what no equation fixes stays where it is.
 RIDGE = 1e-13
+# How much more conditions on sides count than the PDE does, in time steps: what they leave over from step to step grows
+# where they count as much (two coordinates, tried: from 11 functions of each on; by 10 times, from 17 on).
+SIDES = 1e3
 
 
 class Term(eqx.Module):
@@ -96,6 +99,10 @@ class Equations(eqx.Module):
         """Where each component's unknowns begin, and where all end."""
         return [0, *accumulate((last - first) * len(self.places) for first, last in self.free)]
 
+    def _on_side(self, region: Region) -> bool:
+        """Whether it is a side's condition in a time step."""
+        return self.time is not None and region.own is None and not region.inside
+
     def known(self, number: int, a: Float[Array, " m"], moment: Moment) -> dict[str, Any]:
         """The inputs and coordinates at a region's points."""
         rows = self.rows[number]
@@ -139,8 +146,8 @@ class Equations(eqx.Module):
                 return evaluate(rows.region, fields, known)
 
             own = _weighed(jax.jvp(residual, (fields,), (slopes,))[1], rows.root)
-            # Conditions count as much as the PDE does in its largest terms, whatever their units.
-            size = jnp.sqrt(jnp.sum(own**2))
+            # Conditions are weighed by what the PDE's largest terms are, whatever their units.
+            size = jnp.sqrt(jnp.sum(own**2)) / (SIDES if self._on_side(rows.region) else 1.0)
             scale = jnp.sqrt(jnp.sum(rows.root**2)) / jnp.where(size > 0, size, 1.0)
             columns.append(own * scale)
             scales.append(jnp.broadcast_to(scale, own.shape[1]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -54,10 +56,16 @@ class Axis:
     def projection(self, nodes: Float[ndarray, " n"], breaks: Float[ndarray, " b"]) -> tuple[ndarray, ndarray]:
         """Points x and a matrix that takes values there, of a function that is smooth between its breaks, to the values
         at the nodes of what as many waves or polynomials as there are nodes can follow of it."""
-        cells = np.unique(np.clip(np.concatenate([breaks, self.interval]), *self.interval))
-        z, weights = leggauss(4 + 2 * len(nodes) // max(1, len(cells) - 1))
-        x = (cells[:-1, None] + np.diff(cells)[:, None] * (z + 1.0) / 2.0).ravel()
-        share = (np.diff(cells)[:, None] * weights / 2.0).ravel() / (self.interval[1] - self.interval[0])
+        low, high = self.interval
+        cells = np.unique(np.clip(np.concatenate([breaks, self.interval]), low, high))
+        # How far the finest wave or polynomial turns up to each break: polynomials do so fastest near the ends.
+        part = (cells - low) / (high - low)
+        turned = np.pi * len(nodes) * part if self.periodic else len(nodes) * np.arccos(1.0 - 2.0 * part)
+        counts = [6 + int(angle) for angle in 0.5 * np.diff(turned)]
+        ends = itertools.pairwise(cells.tolist())
+        rules = [self.nodes(count, cell) for count, cell in zip(counts, ends, strict=True)]
+        x = np.concatenate([own for own, _ in rules])
+        share = np.concatenate([weights for _, weights in rules]) * np.repeat(np.diff(cells) / (high - low), counts)
         dense, at = (self._orthonormal(where, len(nodes)) for where in (x, nodes))
         return x, at @ (dense * share[:, None]).T
 
@@ -131,18 +139,40 @@ class Space:
 
 @dataclass(frozen=True)
 class Clock:
-    """Functions of theta = (t - t0) / h on one time step: 1, theta, …, which the step's start fixes, then
-    theta^order P_i, which are free. Without a time (`free` = 0) there is the function 1 alone."""
+    """Functions of theta = (t - t0) / h on one time step. Those that the step's start fixes come first: 1, then one for
+    each further derivative in time that it gives. Then theta P_i, which are free. Without a derivative in time (`order`
+    = 0) all are free: P_i.
+
+    A second derivative is not that of the solution's polynomial but that of its velocity's, a polynomial of the same
+    degree which starts at the given velocity and has the solution's slopes at the Radau points; third ones alike. So an
+    equation in u_tt is treated as Radau's method treats the pair (u, v) with u_t = v. Collocating the polynomial's own
+    second derivative is not stable: waves that a step does not resolve would grow.
+    """
 
     order: int
     free: int
 
     @cached_property
     def functions(self) -> tuple[Polynomial, ...]:
-        given = [Polynomial.basis(i) for i in range(self.order)]
-        window = Polynomial.basis(self.order)
+        """Those of the solution itself."""
+        window = Polynomial.basis(min(1, self.order))
         legendre = [Legendre.basis(i, domain=[0, 1]).convert(kind=Polynomial) for i in range(self.free)]
+        given = [Polynomial([1.0 if i == 0 else 0.0]) for i in range(self.order)]
         return (*given, *(window * each for each in legendre))
+
+    @cached_property
+    def _levels(self) -> tuple[tuple[Polynomial, ...], ...]:
+        """The functions, and of each derivative below the order its own, as `functions` are of the solution."""
+        levels, theta = [self.functions], radau(self.free)
+        nodes = np.append(0.0, theta)
+        for level in range(1, self.order):
+            found = []
+            for number, before in enumerate(levels[-1]):
+                start = math.factorial(level) if number == level else 0.0
+                values = np.append(start, before.deriv()(theta))
+                found.append(Polynomial(np.linalg.solve(np.vander(nodes, increasing=True), values)))
+            levels.append(tuple(found))
+        return tuple(levels)
 
     @property
     def size(self) -> int:
@@ -150,7 +180,8 @@ class Clock:
 
     def values(self, theta: Float[ndarray, " q"], order: int = 0) -> Float[ndarray, "q size"]:
         """Their derivatives in theta."""
-        functions = [each.deriv(order) if order else each for each in self.functions]
+        level = max(0, min(order, self.order - 1))
+        functions = [each.deriv(order - level) if order > level else each for each in self._levels[level]]
         return np.stack([np.broadcast_to(each(theta), theta.shape) for each in functions], axis=1)
 
     def traced(self, theta: Float[Array, " n"]) -> Float[Array, "n size"]:
@@ -161,8 +192,13 @@ class Clock:
 
     def restricted(self, begin: float, length: float) -> Float[ndarray, "size size"]:
         """R with T(begin + length theta) = R T(theta): a step's functions on a part of it, in those of the part."""
-        theta = radau(self.size + 1)
-        return np.linalg.lstsq(self.values(theta), self.values(begin + length * theta), rcond=None)[0].T
+        theta, found = radau(self.free), np.zeros((self.size, self.size))
+        for order in range(self.order):
+            found[:, order] = self.values(np.array([begin]), order)[0] * length**order / math.factorial(order)
+        given, free = np.split(self.values(theta), [self.order], axis=1)
+        rest = self.values(begin + length * theta) - given @ found[:, : self.order].T
+        found[:, self.order :] = np.linalg.solve(free, rest).T
+        return found
 
 
 def radau(count: int) -> Float[ndarray, " count"]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -10,12 +12,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
+from numpy import ndarray
 
-from stablepdenet.spectral.equations import Coefficients, Equations, Moment, Numbers
+from stablepdenet.spectral.equations import Coefficients, Equations, Moment, Numbers, Step
 from stablepdenet.spectral.evolution import evolution_of
 from stablepdenet.spectral.functions import Clock
 from stablepdenet.spectral.plan import Plan
-from stablepdenet.spectral.stepping import ITERATIONS, ends, linear_factors, rescaled, settle
+from stablepdenet.spectral.stepping import (
+    better_start,
+    ends,
+    linear_factors,
+    linearised,
+    rescaled,
+    settle,
+    solve_linear,
+)
 
 
 class Answer(NamedTuple):
@@ -38,18 +49,79 @@ class March(eqx.Module):
     moments: Moment
     high: Numbers
     evolution: tuple[Numbers, ...]
+    # What takes the last step's coefficients to those that go on in the next one.
+    onwards: tuple[Numbers, ...]
     clocks: tuple[Clock, ...] = eqx.field(static=True)
     size: int = eqx.field(static=True)
     # Whether all time steps have the same equations, but for what they start from; whether they have the same matrix.
     alike: bool = eqx.field(static=True)
     one_matrix: bool = eqx.field(static=True)
 
-    def answer(self, a: Float[Array, " m"], guess: Coefficients | None = None, iterations: int = ITERATIONS) -> Answer:
-        """The solution for one input; `guess` has the coefficients of every step."""
+    def answer(self, a: Float[Array, " m"], guess: Coefficients | None = None) -> Answer:
+        """The solution for one input; `guess` has the coefficients of every step. Not to be differentiated, unless the
+        equations are linear."""
+        given, rough, fine = self._begin(a)
+        if self.one_matrix and not len(self.high):
+            return Answer(self._linear(given, a), fine)
+        nothing = jax.tree.map(jnp.zeros_like, given)
+
+        def following(
+            state: tuple[Coefficients, Coefficients, Step, Array],
+            now: tuple[Moment, Coefficients, Coefficients, Coefficients | None],
+        ) -> tuple[tuple[Coefficients, Coefficients, Step, Array], Coefficients]:
+            (given, before, factors, fine), (moment, evolution, onwards, guess) = state, now
+            rising = rough(evolution)
+            start = tuple(rescaled(own, moment.length) + w for own, w in zip(given, rising, strict=True))
+            if self.step.linear:
+                found, arrived = solve_linear(self.step, start, a, moment), fine
+            else:
+                # From where the last step ended, or as it would go on, or from the guess.
+                goes_on = tuple(turn.T @ each + w for turn, each, w in zip(onwards, before, rising, strict=True))
+                other = self.step.replaced(start, goes_on if guess is None else guess)
+                begin = better_start(self.step, [start, other], a, moment, factors)
+                found, arrived, factors = settle(self.step, begin, a, moment, factors=factors, wanted=fine)
+            smooth = jax.tree.map(jnp.subtract, found, rising)
+            return (ends(smooth, self.clocks, moment.length), smooth, factors, fine & arrived), found
+
+        first = jax.tree.map(itemgetter(0), self.moments)
+        factors = self.step.factorise(nothing, a, first)
+        scanned = (self.moments, self.evolution, self.onwards, guess)
+        (_, _, _, fine), found = jax.lax.scan(following, (given, nothing, factors, fine), scanned)
+        return Answer(found, fine)
+
+    def linearised(self, a: Float[Array, " m"], solution: Coefficients) -> Coefficients:
+        """The solution again, from itself: to be differentiated in the input."""
+        given, rough, _ = self._begin(a)
+        if self.one_matrix and not len(self.high):
+            return self._linear(given, a)
+
+        def following(
+            given: Coefficients, now: tuple[Moment, Coefficients, Coefficients]
+        ) -> tuple[Coefficients, Coefficients]:
+            moment, evolution, solution = now
+            rising = rough(evolution)
+            start = tuple(rescaled(own, moment.length) + w for own, w in zip(given, rising, strict=True))
+            if self.step.linear:
+                found = solve_linear(self.step, start, a, moment)
+            else:
+                found = linearised(self.step, self.step.replaced(start, solution), a, moment)
+            return ends(jax.tree.map(jnp.subtract, found, rising), self.clocks, moment.length), found
+
+        return jax.lax.scan(following, given, (self.moments, self.evolution, solution))[1]
+
+    def _begin(
+        self, a: Float[Array, " m"]
+    ) -> tuple[Coefficients, Callable[[Coefficients], Coefficients], Bool[Array, ""]]:
+        """What the first step is given; how its rough part rises in a step, from that step's evolution; and whether the
+        conditions at the start are met."""
         given = tuple(jnp.zeros((clock.size, self.size)) for clock in self.clocks)
         fine = jnp.asarray(True)
         if self.start.rows:
-            given, fine = settle(self.start, given, a, self.first)
+            if self.start.linear:
+                given = solve_linear(self.start, given, a, self.first)
+            else:
+                found = settle(self.start, *jax.lax.stop_gradient((given, a, self.first)))
+                given, fine = linearised(self.start, found.at, a, self.first), found.arrived
             given = tuple(rescaled(each, 1.0 / self.first.length) for each in given)
         parts = [
             each[order, self.high]
@@ -58,23 +130,7 @@ class March(eqx.Module):
         ]
         high = jnp.concatenate(parts) if parts else jnp.zeros(0)
         given = tuple(each.at[:, self.high].set(0.0) for each in given)
-
-        if self.one_matrix and not len(self.high):
-            return Answer(self._linear(given, a), fine)
-
-        def following(
-            state: tuple[Coefficients, Array], now: tuple[Moment, Coefficients, Coefficients | None]
-        ) -> tuple[tuple[Coefficients, Array], Coefficients]:
-            (given, fine), (moment, evolution, guess) = state, now
-            rough = tuple(jnp.tensordot(high, each, 1) for each in evolution)
-            start = tuple(rescaled(own, moment.length) + w for own, w in zip(given, rough, strict=True))
-            begin = start if guess is None else self.step.replaced(start, guess)
-            found, arrived = settle(self.step, begin, a, moment, iterations=iterations)
-            smooth = jax.tree.map(jnp.subtract, found, rough)
-            return (ends(smooth, self.clocks, moment.length), fine & arrived), found
-
-        (_, fine), found = jax.lax.scan(following, (given, fine), (self.moments, self.evolution, guess))
-        return Answer(found, fine)
+        return given, lambda evolution: tuple(jnp.tensordot(high, each, 1) for each in evolution), fine
 
     def _linear(self, given: Coefficients, a: Float[Array, " m"]) -> Coefficients:
         """All steps of linear equations with one matrix: what a step makes of what it starts from is one matrix too, so
@@ -84,7 +140,7 @@ class March(eqx.Module):
         factors = linear_factors(self.step, zero, a, first)
 
         def free(a: Float[Array, " m"], moment: Moment, start: Coefficients = zero) -> Coefficients:
-            return settle(self.step, start, a, moment, factors=factors)[0]
+            return solve_linear(self.step, start, a, moment, factors=factors)
 
         def turned(start: Float[Array, " starts"]) -> Coefficients:
             parts, row = [], 0
@@ -118,7 +174,13 @@ def make_march(plan: Plan) -> March:
     high = np.setdiff1d(np.arange(plan.space.size), plan.places)
     moments, evolution = plan.moments(step), evolution_of(plan, high)
     one = step.linear and (plan.alike or _one_matrix(step, moments, plan))
-    return March(start, first, step, moments, high, evolution, plan.clocks, plan.space.size, plan.alike, one)
+    onwards = tuple(_onwards(clock, plan.lengths) for clock in plan.clocks)
+    return March(start, first, step, moments, high, evolution, onwards, plan.clocks, plan.space.size, plan.alike, one)
+
+
+def _onwards(clock: Clock, lengths: Float[ndarray, " steps"]) -> Float[ndarray, "steps size size"]:
+    turns = [clock.restricted(1.0, new / old) for old, new in itertools.pairwise(lengths)]
+    return np.stack([np.zeros((clock.size, clock.size)), *turns])
 
 
 def _one_matrix(step: Equations, moments: Moment, plan: Plan) -> bool:

@@ -96,7 +96,7 @@ class SpectralOperator(AbstractOperator):
         return Answer(found, jnp.ones(len(a), bool))
 
     def answer(self, a: Float[Array, "batch m"], points: Points) -> Estimated:
-        """Answers, and by how much one Gauss-Newton iteration in the judge's finer functions moves them. The estimate
+        """Answers, and by how much solving again in the judge's finer functions moves them. The estimate
         is infinite where the iterations did not arrive.
 
         The judge has an error too. If each refinement leaves a share r of the error, the error is the judge's change
@@ -193,7 +193,7 @@ def _solutions(numbers: March, a: Float[Array, "batch m"]) -> Answer:
 
             def one(row: tuple[Array, Coefficients, Coefficients]) -> Array:
                 a, guess, along = row
-                _, pull = jax.vjp(lambda a: march.answer(a, guess, 1).coefficients, a)
+                _, pull = jax.vjp(lambda a: march.linearised(a, guess), a)
                 return pull(along)[0]
 
             slopes = _mapped(one, (a.astype(jnp.float64), *wide), march)
@@ -213,7 +213,7 @@ def _slopes(numbers: March, a: Float[Array, "batch m"]) -> Coefficients:
             guess = march.answer(a).coefficients
 
             def along(direction: Array) -> Coefficients:
-                return jax.jvp(lambda a: march.answer(a, guess, 1).coefficients, (a,), (direction,))[1]
+                return jax.jvp(lambda a: march.linearised(a, guess), (a,), (direction,))[1]
 
             return jax.lax.map(along, jnp.eye(len(a)))
 
@@ -223,12 +223,12 @@ def _slopes(numbers: March, a: Float[Array, "batch m"]) -> Coefficients:
 
 @eqx.filter_jit
 def corrections(finer: March, a: Float[Array, "batch m"], guess: Coefficients) -> Answer:
-    """One Gauss-Newton iteration for all inputs, from a guess in the finer functions."""
+    """The solutions in finer functions, from a guess."""
     with jax.enable_x64(True):
         march = join(finer)
 
         def one(row: tuple[Array, Coefficients]) -> Answer:
-            return march.answer(row[0], row[1], 1)
+            return march.answer(*row)
 
         wide = jax.tree.map(lambda each: each.astype(jnp.float64), (a, guess))
         return _narrow(_mapped(one, wide, march))

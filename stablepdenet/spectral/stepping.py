@@ -1,23 +1,49 @@
-"""One time step: Gauss-Newton iterations on its equations, and what the next step is given."""
+"""One time step: Newton iterations on its equations, and what the next step is given."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from stablepdenet.spectral.equations import Coefficients, Equations, Moment, Step
 from stablepdenet.spectral.functions import Clock
 
-# A Newton iteration that moves the coefficients by less, of their size, has arrived.
-ARRIVED = 1e-9
-ITERATIONS = 12
-# Parts of a Newton step that are tried; the residual says which is taken.
-PARTS = (1.0, 0.5, 0.25, 0.1, 0.03)
+# An iteration that moves the coefficients by less, of their size, has arrived; one that moves them by less than the
+# second was stopped by rounding, or is as good as there.
+ARRIVED, NEARLY = 1e-8, 3e-5
+# Factors are kept, from iteration to iteration and from step to step, while each change is at most this part of the
+# last one: factorising takes far longer than iterating.
+KEEPS = 0.1
+ITERATIONS = 30
+# An iteration may enlarge the residual by this factor: near the solution it is rounding that decides.
+ROOM = 1.01
+# Parts of a step that are tried where all of it enlarges the residual.
+PARTS = (0.5, 0.25, 0.1, 0.03)
+
+
+class Iterated(NamedTuple):
+    """Where iterations are: the coefficients, the factors, how many changes ago these were made (in another step: more
+    than one), how far the last change went, and how many iterations there were."""
+
+    at: Coefficients
+    factors: Step
+    age: Int[Array, ""]
+    moved: Float[Array, ""]
+    number: Int[Array, ""]
+
+
+class Settled(NamedTuple):
+    """Coefficients, whether the iterations arrived, and the factors that they ended with."""
+
+    at: Coefficients
+    arrived: Bool[Array, ""]
+    factors: Step
 
 
 def settle(
@@ -26,44 +52,88 @@ def settle(
     a: Float[Array, " m"],
     moment: Moment,
     *,
-    iterations: int = ITERATIONS,
     factors: Step | None = None,
-) -> tuple[Coefficients, Bool[Array, ""]]:
-    """Gauss-Newton iterations until they arrive. Gradients are those of the last one, with its factors held: at the
-    solution these are the answer's. Linear equations may have `factors` that several steps share."""
-    if equations.linear:
-        step = factors if factors is not None else linear_factors(equations, start, a, moment)
-        at = start
-        for _ in range(2):  # the second for what rounding left
-            at = equations.moved(at, equations.solve(step, equations.residual(at, a, moment)))
-        return at, jnp.asarray(True)
-    held, given, where = jax.lax.stop_gradient((start, a, moment))
+    wanted: Bool[Array, ""] | bool = True,
+) -> Settled:
+    """Gauss-Newton iterations until they arrive, with the factors of an earlier step for as long as these serve. Not to
+    be differentiated: `linearised` is. Nothing is done where an answer is not `wanted` any more."""
 
-    def size(at: Coefficients, scales: Float[Array, " rows"]) -> Float[Array, ""]:
-        return jnp.sum((scales * equations.residual(at, given, where)) ** 2)
+    def iterate(state: Iterated) -> Iterated:
+        at, factors, age, before, number = state
+        residual = equations.residual(at, a, moment)
+        change = equations.solve(factors, residual)
 
-    def iterate(state: tuple[Coefficients, Array, Array]) -> tuple[Coefficients, Array, Array]:
-        at, _, count = state
-        step = equations.factorise(at, given, where)
-        change = equations.solve(step, equations.residual(at, given, where))
-        sizes = jax.vmap(lambda part: size(equations.moved(at, part * change), step.scales))(jnp.asarray(PARTS))
-        least, part = jnp.asarray(jnp.inf), jnp.asarray(0.0)
-        for found, tried in zip(sizes, PARTS, strict=True):
-            least, part = jnp.where(found < least, found, least), jnp.where(found < least, tried, part)
-        new = equations.moved(at, part * change)
-        whole = jnp.sqrt(sum(jnp.sum(each**2) for each in new))
-        return new, jnp.linalg.norm(change) / jnp.maximum(whole, 1e-300), count + 1
+        def along(part: float | Float[Array, ""]) -> Float[Array, ""]:
+            return _size(equations.residual(equations.moved(at, part * change), a, moment), factors)
 
-    def unfinished(state: tuple[Coefficients, Array, Array]) -> Bool[Array, ""]:
-        return (state[1] > ARRIVED) & (state[2] < iterations - 1)
+        whole = jnp.sqrt(sum(jnp.sum(each**2) for each in at) + jnp.sum(change**2))
+        moved = jnp.linalg.norm(change) / jnp.maximum(whole, 1e-300)
+        falls = along(1.0) <= ROOM * _size(residual, factors)
+        serves = falls & (moved <= KEEPS * before)
+        # Newly factorised, and hardly moved since: what still moves is rounding.
+        rounding = (age == 1) & (before <= NEARLY) & ~serves
 
-    at, moved, _ = jax.lax.while_loop(unfinished, iterate, (held, jnp.asarray(jnp.inf), jnp.asarray(0)))
-    at = jax.lax.stop_gradient(at)
-    step = jax.lax.stop_gradient(equations.factorise(at, given, where))
-    # The given coefficients carry the gradient from step to step.
-    carried = tuple(old + (new - jax.lax.stop_gradient(new)) for old, new in zip(at, start, strict=True))
-    final = equations.moved(carried, equations.solve(step, equations.residual(carried, a, moment)))
-    return final, moved <= math.sqrt(ARRIVED)
+        def shorter() -> Float[Array, ""]:
+            parts = jnp.asarray(PARTS)
+            return parts[_least(jax.lax.map(along, parts))]
+
+        def onward() -> Iterated:
+            part = jax.lax.cond(falls, lambda: jnp.asarray(1.0), shorter)
+            new = equations.moved(at, part * change)
+            return Iterated(new, factors, age + 1, jnp.where(rounding, 0.0, moved), number + 1)
+
+        def anew() -> Iterated:
+            new = equations.factorise(at, a, moment)
+            return Iterated(at, new, jnp.asarray(0), jnp.asarray(jnp.inf), number + 1)
+
+        return jax.lax.cond((age == 0) | serves | rounding, onward, anew)
+
+    def unfinished(state: Iterated) -> Bool[Array, ""]:
+        return (state.moved > ARRIVED) & (state.number < ITERATIONS) & wanted
+
+    first = equations.factorise(start, a, moment) if factors is None else factors
+    begin = Iterated(start, first, jnp.asarray(0 if factors is None else 2), jnp.asarray(jnp.inf), jnp.asarray(0))
+    end = jax.lax.while_loop(unfinished, iterate, begin)
+    return Settled(end.at, (end.moved <= NEARLY) & wanted, end.factors)
+
+
+def better_start(
+    equations: Equations, starts: Sequence[Coefficients], a: Float[Array, " m"], moment: Moment, factors: Step
+) -> Coefficients:
+    """The one with the smallest residual."""
+    sizes = jnp.stack([_size(equations.residual(each, a, moment), factors) for each in starts])
+    return jax.tree.map(lambda *each: jnp.stack(each)[_least(sizes)], *starts)
+
+
+def linearised(equations: Equations, at: Coefficients, a: Float[Array, " m"], moment: Moment) -> Coefficients:
+    """One Gauss-Newton iteration from a solution. Its factors are held, so that gradients are those of the solution."""
+    factors = jax.lax.stop_gradient(equations.factorise(*jax.lax.stop_gradient((at, a, moment))))
+    # What is given carries the gradient from step to step.
+    return equations.moved(at, equations.solve(factors, equations.residual(at, a, moment)))
+
+
+def solve_linear(
+    equations: Equations, start: Coefficients, a: Float[Array, " m"], moment: Moment, *, factors: Step | None = None
+) -> Coefficients:
+    """The solution of linear equations; several steps may share their factors."""
+    factors = linear_factors(equations, start, a, moment) if factors is None else factors
+    at = start
+    for _ in range(2):  # the second for what rounding left
+        at = equations.moved(at, equations.solve(factors, equations.residual(at, a, moment)))
+    return at
+
+
+def _least(sizes: Float[Array, " n"]) -> Int[Array, ""]:
+    """The number of the smallest that is a number (`argmin` fails in float64 inside of a float32 program)."""
+    best, least = jnp.asarray(0), jnp.asarray(jnp.inf)
+    for number in range(len(sizes)):
+        smaller = sizes[number] < least
+        best, least = jnp.where(smaller, number, best), jnp.where(smaller, sizes[number], least)
+    return best
+
+
+def _size(residual: Float[Array, " rows"], factors: Step) -> Float[Array, ""]:
+    return jnp.sum((factors.scales * residual) ** 2)
 
 
 def linear_factors(equations: Equations, start: Coefficients, a: Float[Array, " m"], moment: Moment) -> Step:
