@@ -1,10 +1,10 @@
 """Does the network matter? The steps of `refine` in functions that nobody trained, beside the recipe robust:
 
-    python benchmarks/controls.py --seeds 3 --out results [--problems burgers heat] [--idle]
+    python benchmarks/controls.py --seeds 3 --out results [--problems burgers heat] [--busy]
 
 Every control has the same lift and the same Gauss-Newton steps; only its functions differ. Rows go to OUT/controls as
 they come, and what is there is kept; trainings and the answers for a POD lie in OUT/runs/controls. All may be
-interrupted. `--idle` trains nothing, and leaves out what is not trained yet. A seed draws the inputs of a POD, an
+interrupted. `--busy` measures no times an answer: they need an idle machine. A seed draws the inputs of a POD, an
 untrained trunk, the noise and the start of the common perturbation, which is found against the zoo's PI-DeepONet.
 Fixed functions know no seed.
 """
@@ -33,7 +33,7 @@ from stablepdenet.operators import AbstractBasisOperator, Ansatz, LinearOperator
 from stablepdenet.problems import Problem
 from stablepdenet.results import Result, load_result, path_of, save_result
 from stablepdenet.runs import resolve
-from stablepdenet.training import checkpoint, make_operator, train_in
+from stablepdenet.training import make_operator, train_in
 from stablepdenet.training.making import FURTHER
 
 RECIPE, BASELINE, ROBUST = "controls", "pi", "robust"
@@ -45,10 +45,10 @@ DRAWN = 1_000
 # Fourier modes and Legendre degrees of the fixed functions; (2 modes + 1) degrees are 126, 248 and 492 functions.
 SMALL, MIDDLE, LARGE = (10, 6), (15, 8), (20, 12)
 # Points across and times of the equation's block, for as many functions at most: the steps need some times as many.
-DENSER = ((130, None), (260, (64, 32)), (500, (82, 32)))
-WIDTH, WIDE, WIDER = 128, 256, "robust, width 256"
-# A training of the wide trunk takes several times as long: it is made for this seed alone.
-WIDE_SEEDS = (0,)
+DENSER = ((130, None), (260, (64, 32)), (520, (82, 32)))
+WIDTH = 128
+# Wide trunks, and the seeds that they are trained from: a training of the widest takes many times as long.
+WIDE = {256: (0, 1, 2), 512: (0,)}
 BATCH, REPEATS, ALONE = 100, 2, 10
 ANSWER = "answer_ms"
 
@@ -181,27 +181,17 @@ def untrained(problem: Problem, seed: int, changes: dict[str, Any]) -> AbstractB
     return make_operator(problem, configured(problem, seed, changes), key=jax.random.key(seed))
 
 
-def trained(
-    problem: Problem, seed: int, width: int, out: Path, idle: bool
-) -> tuple[AbstractBasisOperator, float] | None:
-    """A trained operator before its steps, and the seconds of its training: the zoo's, or trained here; None where it
-    would have to be trained and nobody wants to."""
-    if (seed, width) == (0, WIDTH):
-        model = load_model(problem.name, ROBUST)
-        return model.operator, load_result(path_of(out, ROBUST, problem.name, seed)).seconds[ROBUST]
+def trained(problem: Problem, seed: int, width: int, out: Path) -> tuple[AbstractBasisOperator, float]:
+    """A trained operator before its steps, and the seconds of its training."""
     config = configured(problem, seed, {"operator.width": width})
     folder = folder_of(out, problem, seed) / f"width-{width}"
-    if idle and not (folder / "checkpoints" / checkpoint.name_of(config.training.steps)).exists():
-        return None
     operator = train_in(folder, problem, config).trained
     return operator, Kept(config, folder).curves()["seconds"][-1]
 
 
-def burgers(problem: Problem, seed: int, out: Path, idle: bool) -> Iterator[tuple[str, Control]]:
+def burgers(problem: Problem, seed: int, out: Path) -> Iterator[tuple[str, Control]]:
     """The quick ones first."""
-    ready = trained(problem, seed, WIDTH, out, idle)
-    if ready:
-        yield from with_robust(problem, *ready)
+    yield from with_robust(problem, *trained(problem, seed, WIDTH, out))
     what = "a DeepONet as robust trains it, before its training"
     yield "untrained trunk", refined(what, untrained(problem, seed, {}), problem)
     for size in (SMALL, MIDDLE, LARGE):
@@ -210,11 +200,11 @@ def burgers(problem: Problem, seed: int, out: Path, idle: bool) -> Iterator[tupl
         control = refined(what, at_rest(fixed(*size), count, problem, problem.ansatz.lift), problem)
         yield f"fixed, {count}", control
     yield from pods_of("fixed", control, problem, (64, WIDTH), seed, out)
-    ready = trained(problem, seed, WIDE, out, idle) if seed in WIDE_SEEDS else None
-    if ready:
-        wide = refined("the recipe robust, of width 256", ready[0], problem, before=ready[1])
-        yield WIDER, wide
-        yield from pods_of(WIDER, wide, problem, (WIDTH,), seed, out)
+    for width in (width for width, seeds in WIDE.items() if seed in seeds):
+        operator, seconds = trained(problem, seed, width, out)
+        wide = refined(f"the recipe robust, of width {width}", operator, problem, before=seconds)
+        yield f"robust, width {width}", wide
+        yield from pods_of(f"robust, width {width}", wide, problem, (WIDTH,), seed, out)
 
 
 def with_robust(problem: Problem, operator: AbstractBasisOperator, seconds: float) -> Iterator[tuple[str, Control]]:
@@ -236,7 +226,7 @@ def solved(what: str, problem: Problem) -> Control:
     return Control(operator, time.perf_counter() - began, settings)
 
 
-def heat(problem: Problem, seed: int, out: Path, idle: bool) -> Iterator[tuple[str, Control]]:
+def heat(problem: Problem, seed: int, out: Path) -> Iterator[tuple[str, Control]]:
     """Robust has no network here, so that there is nothing to train; the ablation has the trained one."""
     lifted = dataclasses.replace(problem, ansatz=Ansatz(lift=problem.ansatz.lift))
     bare = dataclasses.replace(problem, ansatz=None)
@@ -315,7 +305,7 @@ def times(session: Session, controls: dict[str, Control]) -> None:
         session.add(name, "none", "clean", {f"{ANSWER}_{inputs}": taken})
 
 
-def run(name: str, seed: int, out: Path, idle: bool) -> None:
+def run(name: str, seed: int, out: Path, busy: bool) -> None:
     """Measures what an earlier run did not, and saves it control by control; times come last, of all together."""
     problem, path = make_problem(name), path_of(out, RECIPE, name, seed)
     identity = {"recipe": RECIPE, "seed": seed}
@@ -324,14 +314,15 @@ def run(name: str, seed: int, out: Path, idle: bool) -> None:
     session.audit.rows += [row for row in earlier.rows if not row["metric"].startswith(ANSWER)]
     known, cases = {row["method"] for row in earlier.rows}, cases_of(session)
     controls: dict[str, Control] = {}
-    for title, control in CONTROLS[name](problem, seed, out, idle):
+    for title, control in CONTROLS[name](problem, seed, out):
         controls[title] = control
         if title not in known:
             errors(session, cases, title, control)
             save_result(out, extended(earlier, session, controls))
         print(f"{name} seed {seed}: {title}", flush=True)
-    times(session, controls)
-    save_result(out, extended(earlier, session, controls))
+    if not busy:
+        times(session, controls)
+        save_result(out, extended(earlier, session, controls))
 
 
 def empty(name: str, seed: int) -> Result:
@@ -353,12 +344,9 @@ def extended(earlier: Result, session: Session, controls: dict[str, Control]) ->
 CONTROLS = {"burgers": burgers, "heat": heat}
 
 
-def is_done(path: Path, seed: int) -> bool:
-    """Whether a file has the times, which come last, of the trained ones too."""
-    if not path.exists():
-        return False
-    wanted = {ROBUST, WIDER} if path.parent.name == "burgers" and seed in WIDE_SEEDS else {ROBUST}
-    return wanted <= {row["method"] for row in load_result(path).rows if row["metric"].startswith(ANSWER)}
+def is_done(path: Path) -> bool:
+    """Whether a file has the times, which come last."""
+    return path.exists() and any(row["metric"].startswith(ANSWER) for row in load_result(path).rows)
 
 
 def main():
@@ -366,12 +354,12 @@ def main():
     arguments.add_argument("--problems", nargs="+", default=list(CONTROLS), choices=list(CONTROLS))
     arguments.add_argument("--seeds", default="3")
     arguments.add_argument("--out", type=Path, default=Path("results"))
-    arguments.add_argument("--idle", action="store_true", help="train nothing")
+    arguments.add_argument("--busy", action="store_true", help="measure no times an answer")
     chosen = arguments.parse_args()
     for seed in parse_seeds(chosen.seeds):
         for name in chosen.problems:
-            if not is_done(path_of(chosen.out, RECIPE, name, seed), seed):
-                run(name, seed, chosen.out, chosen.idle)
+            if not is_done(path_of(chosen.out, RECIPE, name, seed)):
+                run(name, seed, chosen.out, chosen.busy)
                 print(f"{name} seed {seed}: done", flush=True)
                 # A process can hold only so many compiled programs.
                 jax.clear_caches()

@@ -4,6 +4,7 @@ import json
 
 from document import DOCS, markdown
 
+from stablepdenet.methods import METHODS
 from stablepdenet.report import paper
 
 NUMBERS = ("pooled", "median", "largest", "last")
@@ -33,15 +34,14 @@ def call(row):
 
 def readings():
     """The smallest validation loss and the error of each reading, and how far it is from the paper's."""
-    path = DOCS / "readings.json"
-    rows = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else {}
-    cells = [
-        [name, f"{row['loss']:.2g}", f"{row['step']:,}", f"{row['error']:.2g}", f"{row['error'] / printed():.1f}"]
-        for name, row in rows.items()
-    ]
+    rows = json.loads((DOCS / "readings.json").read_text(encoding="utf-8"))["rows"]
+    cells = []
+    for name, row in sorted(rows.items(), key=lambda item: item[1]["loss"]):
+        ratio = row["error"] / printed(row["method"])
+        cells.append([name, f"{row['loss']:.2g}", f"{row['step']:,}", f"{row['error']:.2g}", f"{ratio:.1f}"])
     return markdown(["changed", "validation loss", "at step", "clean error", "over the paper's"], cells)
 
 
-def printed():
-    """The paper's clean error of PI-DeepONet at 3.5 pi, after 50,000 steps."""
-    return paper.tables()["relative_l2"]["helmholtz-3.5pi"]["clean"][0]
+def printed(method):
+    """The paper's clean error at 3.5 pi, after 50,000 steps."""
+    return paper.tables()["relative_l2"]["helmholtz-3.5pi"]["clean"][list(METHODS).index(method)]
