@@ -15,13 +15,14 @@ from unittest.mock import patch
 import jax
 from defences import measure
 
-from stablepdenet import load_model, make_problem, recipes, refine, solve
-from stablepdenet.campaign import parse_seeds
-from stablepdenet.campaign.job import PACKAGES
+from stablepdenet import load_model, make_problem, refine, solve
+from stablepdenet.experiments import recipes
+from stablepdenet.experiments.campaign import parse_seeds
+from stablepdenet.experiments.campaign.job import PACKAGES
+from stablepdenet.experiments.results import Result, path_of, save_result
+from stablepdenet.experiments.runs import configure, resolve
+from stablepdenet.experiments.training import deployed, symmetric, train_in
 from stablepdenet.operators import Ansatz
-from stablepdenet.results import Result, path_of, save_result
-from stablepdenet.runs import configure, resolve
-from stablepdenet.training import deployed, symmetric, train_in
 
 RECIPE, BASELINE = "ablation", "pi"
 TRAININGS = {

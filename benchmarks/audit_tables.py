@@ -4,8 +4,8 @@ import csv
 
 from document import DOCS, markdown
 
-from stablepdenet.methods import METHODS
-from stablepdenet.report import names
+from stablepdenet.experiments.report import names
+from stablepdenet.training.objectives import METHODS
 
 ATTACKS = ("noise", "common", "physics", "search", "apgd", "whitebox")
 VISCOSITIES = ("0.01", "0.005", "0.002")

@@ -2,8 +2,8 @@
 
 import textwrap
 
-from stablepdenet.campaign.job import FEW, FEWER
-from stablepdenet.report.settings import conditions
+from stablepdenet.experiments.campaign.job import FEW, FEWER
+from stablepdenet.experiments.report.settings import conditions
 
 COMMON = "Attack: one common perturbation for all, found against the PI-DeepONet of the same seed."
 ZOO = "Attack: one common perturbation for all, found against the zoo's PI-DeepONet of seed 0."

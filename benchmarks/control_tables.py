@@ -5,8 +5,8 @@ import statistics
 from document import markdown
 from robust_tables import SETTINGS, own_results, short
 
-from stablepdenet.report import names
-from stablepdenet.report.summary import Place
+from stablepdenet.experiments.report import names
+from stablepdenet.experiments.report.summary import Place
 
 CLEAN = ("none", "clean")
 ERRORS = {

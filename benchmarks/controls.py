@@ -24,17 +24,18 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy import ndarray
 
-from stablepdenet import load_model, make_problem, points, recipes, refine, solve
-from stablepdenet.campaign import parse_seeds
-from stablepdenet.campaign.job import PACKAGES, Kept
-from stablepdenet.domain import Box
-from stablepdenet.evaluation.session import Session
+from stablepdenet import load_model, make_problem, points, refine, solve
+from stablepdenet.auditing.session import Session
+from stablepdenet.experiments import recipes
+from stablepdenet.experiments.campaign import parse_seeds
+from stablepdenet.experiments.campaign.job import PACKAGES, Kept
+from stablepdenet.experiments.results import Result, load_result, path_of, save_result
+from stablepdenet.experiments.runs import resolve
+from stablepdenet.experiments.training import make_operator, train_in
+from stablepdenet.experiments.training.making import FURTHER
+from stablepdenet.functions.domain import Box
 from stablepdenet.operators import AbstractBasisOperator, Ansatz, LinearOperator, box_functions
 from stablepdenet.problems import Problem
-from stablepdenet.results import Result, load_result, path_of, save_result
-from stablepdenet.runs import resolve
-from stablepdenet.training import make_operator, train_in
-from stablepdenet.training.making import FURTHER
 
 RECIPE, BASELINE, ROBUST = "controls", "pi", "robust"
 STEPS = 3

@@ -25,12 +25,12 @@ from defences import stopwatch
 from serving import KEPT, SCHEMES, Contender, cheapest, formula, measure
 
 from stablepdenet import load_model, make_problem, solve
-from stablepdenet.evaluation import Measurer
-from stablepdenet.evaluation.inputs import TEST_SEED
-from stablepdenet.evaluation.metrics import relative_l2
+from stablepdenet.auditing import Measurer
+from stablepdenet.auditing.inputs import TEST_SEED
+from stablepdenet.auditing.metrics import relative_l2
+from stablepdenet.experiments.runs import configure
+from stablepdenet.experiments.training import SOLVED, initial_state, make_program
 from stablepdenet.problems import LinearReference
-from stablepdenet.runs import configure
-from stablepdenet.training import SOLVED, initial_state, make_program
 
 PROBLEMS = ("heat", "poisson", "burgers", "helmholtz-3.5pi", "helmholtz-3pi+0.5", "helmholtz-3pi+0.1")
 COUNTS, CHECKED, TURNS = (1, 100), 100, 5

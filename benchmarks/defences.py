@@ -17,18 +17,18 @@ import jax
 import jax.numpy as jnp
 
 from stablepdenet import make_problem, refine, solve
-from stablepdenet.campaign.job import FEWER, PACKAGES, Kept
-from stablepdenet.evaluation.inputs import clean_case
-from stablepdenet.evaluation.session import Session
+from stablepdenet.auditing.inputs import clean_case
+from stablepdenet.auditing.session import Session
+from stablepdenet.experiments.campaign.job import FEWER, PACKAGES, Kept
+from stablepdenet.experiments.report import paper
+from stablepdenet.experiments.results import Result, load_result, path_of, save_result
+from stablepdenet.experiments.runs import configure
+from stablepdenet.experiments.training import SOLVED, deployed, initial_state, make_program, train_in
+from stablepdenet.experiments.training.run import load_config
+from stablepdenet.experiments.zoo import read_model
 from stablepdenet.files import write_json
-from stablepdenet.methods import AbstractAttacking
 from stablepdenet.operators import MovingFrameOperator
-from stablepdenet.report import paper
-from stablepdenet.results import Result, load_result, path_of, save_result
-from stablepdenet.runs import configure
-from stablepdenet.training import SOLVED, deployed, initial_state, make_program, train_in
-from stablepdenet.training.run import load_config
-from stablepdenet.zoo import read_model
+from stablepdenet.training.objectives import AbstractAttacking
 
 RECIPE, SEED = "defences", 0
 COMMON = {

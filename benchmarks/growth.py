@@ -68,7 +68,7 @@ def equation(residual, dimension):
 
 def task(sweep, size):
     """The problem of one size, and what its configuration changes."""
-    from stablepdenet.problems import make_problem
+    from stablepdenet.experiments.problems import make_problem
 
     match sweep:
         case "points":
@@ -91,8 +91,9 @@ def compiled(sweep, size):
     import jax
     import jax.numpy as jnp
 
-    from stablepdenet.runs import configure
-    from stablepdenet.training import Program, initial_state, make_program
+    from stablepdenet.experiments.runs import configure
+    from stablepdenet.experiments.training import initial_state, make_program
+    from stablepdenet.training import Program
 
     problem, changes = task(sweep, size)
     config = configure(problem, TIMED | changes)

@@ -4,8 +4,8 @@ import json
 
 from document import DOCS, markdown
 
-from stablepdenet.methods import METHODS
-from stablepdenet.report import paper
+from stablepdenet.experiments.report import paper
+from stablepdenet.training.objectives import METHODS
 
 NUMBERS = ("pooled", "median", "largest", "last")
 

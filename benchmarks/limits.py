@@ -19,11 +19,11 @@ import numpy as np
 from common import save
 
 from stablepdenet import evaluation_inputs, load_model, make_problem, solve
+from stablepdenet.auditing import Measurer
 from stablepdenet.errors import InputError
-from stablepdenet.evaluation import Measurer
-from stablepdenet.evaluation.range import beyond_training, inadmissible
-from stablepdenet.reading import read_inputs
-from stablepdenet.runs import configure
+from stablepdenet.experiments.range import beyond_training, inadmissible
+from stablepdenet.experiments.reading import read_inputs
+from stablepdenet.experiments.runs import configure
 
 TESTS = 50
 HEAT = "Heat, α = 1"

@@ -12,7 +12,7 @@ import numpy as np
 from jax.extend.core import Var
 from jax.interpreters.partial_eval import dce_jaxpr
 
-from stablepdenet.methods import Batch, Clean
+from stablepdenet.training.objectives import Batch, Clean
 
 
 def matrix_products(function, *arguments):

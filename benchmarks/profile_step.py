@@ -23,9 +23,10 @@ pin()  # before jax starts its threads
 import jax
 import jax.numpy as jnp
 
-from stablepdenet.problems import make_problem
-from stablepdenet.runs import configure
-from stablepdenet.training import Program, initial_state, make_program
+from stablepdenet.experiments.problems import make_problem
+from stablepdenet.experiments.runs import configure
+from stablepdenet.experiments.training import initial_state, make_program
+from stablepdenet.training import Program
 
 # XLA's name for the whole program.
 WHOLE = "ThunkExecutor::Execute (wait for completion)"

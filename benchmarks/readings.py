@@ -28,11 +28,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from stablepdenet import evaluation_inputs, make_problem, points, relative_l2
+from stablepdenet.experiments.runs import configure
+from stablepdenet.experiments.training import initial_state, make_program
 from stablepdenet.operators import EMBEDDINGS, AbstractBasisOperator, DeepONet
 from stablepdenet.operators.mlp import Dense
-from stablepdenet.physics import physics_loss, residual_map
-from stablepdenet.runs import configure
-from stablepdenet.training import initial_state, make_program
+from stablepdenet.problems.physics import physics_loss, residual_map
 from stablepdenet.training.state import streams
 
 PROBLEM, STEPS, EVERY, SEED = "helmholtz-3.5pi", 20_000, 500, 0

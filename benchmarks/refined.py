@@ -12,11 +12,11 @@ import time
 from pathlib import Path
 
 from stablepdenet import audit, load_model, make_problem, refine
-from stablepdenet.campaign import parse_seeds
-from stablepdenet.campaign.job import PACKAGES
-from stablepdenet.report import paper
-from stablepdenet.results import Result, path_of, save_result
-from stablepdenet.runs import configure, load_operator
+from stablepdenet.experiments.campaign import parse_seeds
+from stablepdenet.experiments.campaign.job import PACKAGES
+from stablepdenet.experiments.report import paper
+from stablepdenet.experiments.results import Result, path_of, save_result
+from stablepdenet.experiments.runs import configure, load_operator
 
 RECIPE = "refined"
 STEPS = (1, 3)

@@ -32,16 +32,16 @@ from robust_tables import (
     spread_table,
 )
 
-from stablepdenet.methods import METHODS
+from stablepdenet.experiments.report import gallery, names
+from stablepdenet.experiments.report.cells import spread
+from stablepdenet.experiments.report.figures import looks_of, save_figure
+from stablepdenet.experiments.report.ordering import paired_table
+from stablepdenet.experiments.report.paper_tables import tables_of
+from stablepdenet.experiments.report.render import markdown_table
+from stablepdenet.experiments.report.summary import Place, summarise
+from stablepdenet.experiments.results import load_fields, load_results
 from stablepdenet.operators import PLAIN
-from stablepdenet.report import gallery, names
-from stablepdenet.report.cells import spread
-from stablepdenet.report.figures import looks_of, save_figure
-from stablepdenet.report.ordering import paired_table
-from stablepdenet.report.paper_tables import tables_of
-from stablepdenet.report.render import markdown_table
-from stablepdenet.report.summary import Place, summarise
-from stablepdenet.results import load_fields, load_results
+from stablepdenet.training.objectives import METHODS
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"

@@ -6,10 +6,10 @@ import statistics
 from conditions import BOTH, COMMON, OWN, above, has_network
 from document import DOCS, markdown
 
-from stablepdenet.campaign.job import FEWER
-from stablepdenet.report import names, paper
-from stablepdenet.report.cells import as_bound
-from stablepdenet.report.summary import Place
+from stablepdenet.experiments.campaign.job import FEWER
+from stablepdenet.experiments.report import names, paper
+from stablepdenet.experiments.report.cells import as_bound
+from stablepdenet.experiments.report.summary import Place
 
 SETTINGS = (("none", "clean"), ("common", "0.05"), ("common", "0.10"))
 WORST = ("whitebox", "0.10")

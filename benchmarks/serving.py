@@ -29,14 +29,16 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.linalg import solve_banded
 
-from stablepdenet import piecewise_linear, points
-from stablepdenet.evaluation import Measurer
-from stablepdenet.evaluation.inputs import TEST_SEED
-from stablepdenet.evaluation.metrics import relative_l2
-from stablepdenet.problems import LinearReference, complete_options, make_problem
-from stablepdenet.runs import configure
-from stablepdenet.solvers import burgers, heat, poisson
-from stablepdenet.training import initial_state
+from stablepdenet import points
+from stablepdenet.auditing import Measurer
+from stablepdenet.auditing.inputs import TEST_SEED
+from stablepdenet.auditing.metrics import relative_l2
+from stablepdenet.experiments.problems import complete_options, make_problem
+from stablepdenet.experiments.runs import configure
+from stablepdenet.experiments.solvers import burgers, heat, poisson
+from stablepdenet.experiments.training import initial_state
+from stablepdenet.functions import piecewise_linear
+from stablepdenet.problems import LinearReference
 
 KEPT = "operator, trunk kept"
 COMMAND = "predict, whole command"

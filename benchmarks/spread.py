@@ -17,10 +17,10 @@ import numpy as np
 from common import save, stop_in_time
 
 from stablepdenet import load_model, make_problem
-from stablepdenet.evaluation.inputs import TEST_SEED, clean_case, setting_of
-from stablepdenet.evaluation.metrics import metrics
-from stablepdenet.evaluation.session import BASELINE, Session
-from stablepdenet.spaces import SensorInput
+from stablepdenet.auditing.inputs import TEST_SEED, clean_case, setting_of
+from stablepdenet.auditing.metrics import metrics
+from stablepdenet.auditing.session import BASELINE, Session
+from stablepdenet.functions import SensorInput
 
 PROBLEMS = ("heat", "poisson", "burgers", "helmholtz-3.5pi", "helmholtz-3pi+0.5", "helmholtz-3pi+0.1")
 METHODS, EPS, TESTS, FINER = ("stable", "robust"), (0.05, 0.10), 1000, 10

@@ -20,9 +20,9 @@ pin()  # before jax starts its threads
 import jax.numpy as jnp
 from products import products_alone, step_products
 
-from stablepdenet.problems import make_problem
-from stablepdenet.runs import configure
-from stablepdenet.training import initial_state, make_program
+from stablepdenet.experiments.problems import make_problem
+from stablepdenet.experiments.runs import configure
+from stablepdenet.experiments.training import initial_state, make_program
 
 BARS = {"products": 1.6, "stable": 1.5, "refresh": 12.0}
 

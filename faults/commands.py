@@ -11,10 +11,11 @@ from cases import KEYS, TOML, VALUES, Counter, each
 from hypothesis import strategies as st
 from tiny import tiny
 
-from stablepdenet import cli, runs
+from stablepdenet import cli
 from stablepdenet.errors import ConfigError, UserError
-from stablepdenet.results import Result, save_result
-from stablepdenet.training import train_in
+from stablepdenet.experiments import runs
+from stablepdenet.experiments.results import Result, save_result
+from stablepdenet.experiments.training import train_in
 
 
 def command_line(folder, count):

@@ -14,9 +14,10 @@ import jax.numpy as jnp
 from tiny import tiny
 
 from stablepdenet.errors import DivergenceError
-from stablepdenet.problems import make_problem
-from stablepdenet.runs import configure
-from stablepdenet.training import Run, checkpoint, initial_state, make_program, train_in
+from stablepdenet.experiments.problems import make_problem
+from stablepdenet.experiments.runs import configure
+from stablepdenet.experiments.training import Run, initial_state, make_program, train_in
+from stablepdenet.training import checkpoint
 
 PROBLEMS = ("heat", "poisson", "burgers", "helmholtz")
 METHODS = ("pi", "adv", "stable")

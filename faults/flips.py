@@ -7,7 +7,8 @@ import jax
 import numpy as np
 from tiny import tiny
 
-from stablepdenet.training import Run, checkpoint, initial_state, train_in
+from stablepdenet.experiments.training import Run, initial_state, train_in
+from stablepdenet.training import checkpoint
 
 
 def run(folder, every=1):

@@ -17,10 +17,11 @@ from commands import command_line
 from hypothesis import strategies as st
 from tiny import tiny
 
-from stablepdenet import runs
-from stablepdenet.config import Config, override, parse_settings, read_toml
-from stablepdenet.reading import read_inputs
-from stablepdenet.training import Run, checkpoint, state_shapes, train_in
+from stablepdenet.experiments import runs
+from stablepdenet.experiments.config import Config, override, parse_settings, read_toml
+from stablepdenet.experiments.reading import read_inputs
+from stablepdenet.experiments.training import Run, state_shapes, train_in
+from stablepdenet.training import checkpoint
 
 GROWTH, SIZE = 4 << 30, 4
 

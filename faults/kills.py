@@ -10,7 +10,7 @@ import time
 import warnings
 from pathlib import Path
 
-from stablepdenet.compilation import keep_compiled
+from stablepdenet.system.compilation import keep_compiled
 
 keep_compiled()
 
@@ -26,7 +26,7 @@ SAVING, SAVED = b"s", b"e"
 
 def life(folder, pipe):
     """In a child: trains on, telling of every step and every save, to the end."""
-    from stablepdenet.training import train_in
+    from stablepdenet.experiments.training import train_in
 
     save = checkpoint.save
 

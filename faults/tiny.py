@@ -2,7 +2,7 @@
 
 import json
 
-from stablepdenet.runs import resolve
+from stablepdenet.experiments.runs import resolve
 
 INTERVAL = 5
 SETTINGS = {

@@ -57,6 +57,16 @@ def write_json(path: Path, content: Any, *, indent: int | None = 1) -> None:
     write_synced(path, (json.dumps(content, indent=indent) + "\n").encode())
 
 
+def read_json(path: Path) -> Any:
+    """A run's JSON file, or a sentence that says it is not one."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        raise CheckpointError(
+            f"'{path.parent}' is not a run folder (no readable {path.name}): give the folder that `train` wrote."
+        ) from None
+
+
 @contextmanager
 def storage(folder: Path, option: str = "--out") -> Iterator[None]:
     """Turns what the file system refuses into one sentence that names the option to change."""

@@ -16,8 +16,8 @@ from numpy import ndarray
 
 from stablepdenet.errors import ConfigError
 from stablepdenet.operators import AbstractBasisOperator, AbstractOperator, Fields, MovingFrameOperator
-from stablepdenet.physics import block_queries, block_residuals
 from stablepdenet.problems import Block, Problem
+from stablepdenet.problems.physics import block_queries, block_residuals
 
 # Of the largest singular value: what is below, float32 cannot tell from rounding.
 CUT = 1e-5

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from stablepdenet.attacks import PGD, Attacked
-from stablepdenet.spaces import GaussianField, ModalInput, SensorInput, SineSeries
+from stablepdenet.functions import GaussianField, ModalInput, SensorInput, SineSeries
 
 MODAL = ModalInput(SineSeries())
 SENSORS = np.linspace(0, 1, 21)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
-from stablepdenet.evaluation import evaluation_inputs
-from stablepdenet.evaluation.inputs import Case
+from stablepdenet.auditing import evaluation_inputs
+from stablepdenet.auditing.inputs import Case
+from stablepdenet.experiments.problems import make_problem
 from stablepdenet.operators import AbstractBasisOperator, FunctionOperator
-from stablepdenet.problems import make_problem
 
 KAPPA = 3.5 * np.pi
 SYMBOL = (np.pi * np.arange(1, 11)) ** 2 - KAPPA**2

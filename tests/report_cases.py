@@ -9,7 +9,7 @@ import numpy as np
 from typer.testing import CliRunner
 
 from stablepdenet.cli import app
-from stablepdenet.results import Result, save_result
+from stablepdenet.experiments.results import Result, save_result
 
 # The errors of two seeds, by method and setting.
 ERRORS = {"pi": {"clean": (0.01, 0.03), "0.05": (0.5, 0.7)}, "stable": {"clean": (0.02, 0.03), "0.05": (0.03, 0.04)}}

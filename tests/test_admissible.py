@@ -20,8 +20,8 @@ from stablepdenet.attacks import (
     Unrestricted,
     ValueRange,
 )
-from stablepdenet.evaluation.range import inadmissible
-from stablepdenet.problems import make_problem
+from stablepdenet.experiments.problems import make_problem
+from stablepdenet.experiments.range import inadmissible
 
 
 def nearest(

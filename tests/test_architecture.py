@@ -15,58 +15,61 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # The way data goes: a stage imports from itself and from the stages before it.
 STAGES = [
     "errors",
-    "signals",
-    "cores",
-    "compilation",
+    "system",
     "files",
-    "domain",
-    "piecewise_linear",
-    "points",
-    "spaces",
-    "solvers",
+    "functions",
     "operators",
     "attacks",
     "problems",
-    "physics",
     "solving",
     "refining",
     "spectral",
     "saving",
     "robust",
-    "config",
-    "recipes",
-    "methods",
     "training",
-    "evaluation",
-    "results",
-    "report",
-    "reading",
-    "runs",
-    "zoo",
-    "campaign",
-    "doctor",
-    "demo",
+    "auditing",
+    "experiments",
     "cli",
     "__main__",
 ]
+# The same within experiments/.
+EXPERIMENTS = [
+    "solvers",
+    "problems",
+    "config",
+    "recipes",
+    "training",
+    "results",
+    "report",
+    "reading",
+    "range",
+    "runs",
+    "zoo",
+    "campaign",
+    "demo",
+]
 
 
-def _stage(path):
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+def _stage(path, folder=PACKAGE):
+    return path.relative_to(folder).parts[0].removesuffix(".py")
 
 
-def _imported(path):
+def _imported(path, package="stablepdenet"):
+    """What comes after the package's name in each import from it."""
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module == "stablepdenet":
+        if isinstance(node, ast.ImportFrom) and node.module == package:
             yield from (alias.name for alias in node.names if alias.name != "__version__")
-        elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("stablepdenet."):
-            yield node.module.split(".")[1]
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(f"{package}."):
+            yield node.module.removeprefix(f"{package}.").split(".")[0]
         elif isinstance(node, ast.Import):
-            yield from (a.name.split(".")[1] for a in node.names if a.name.startswith("stablepdenet."))
+            names = [alias.name for alias in node.names if alias.name.startswith(f"{package}.")]
+            yield from (name.removeprefix(f"{package}.").split(".")[0] for name in names)
 
 
 def test_every_module_has_its_stage():
     assert {_stage(path) for path in FILES} - {"__init__"} == set(STAGES)
+    inner = PACKAGE / "experiments"
+    assert {_stage(path, inner) for path in inner.rglob("*.py")} - {"__init__"} == set(EXPERIMENTS)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -75,8 +78,11 @@ def test_imports_go_one_way(path):
         assert not list(_imported(path))
         return
     here = STAGES.index(_stage(path))
-    later = [name for name in _imported(path) if STAGES.index(name) > here]
-    assert not later
+    assert not [name for name in _imported(path) if STAGES.index(name) > here]
+    inner = PACKAGE / "experiments"
+    if path.is_relative_to(inner) and path != inner / "__init__.py":
+        here = EXPERIMENTS.index(_stage(path, inner))
+        assert not [n for n in _imported(path, "stablepdenet.experiments") if EXPERIMENTS.index(n) > here]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from audit_cases import ERRORS, SYMBOL, Modal, exact_operator
 
+from stablepdenet.auditing import PARTS, audit, evaluation_inputs, load_cases, load_rows, replay_audit, save_audit
+from stablepdenet.auditing.inputs import thinner
+from stablepdenet.auditing.storage import COLUMNS
 from stablepdenet.errors import CheckpointError, ConfigError
-from stablepdenet.evaluation import PARTS, audit, evaluation_inputs, load_cases, load_rows, replay_audit, save_audit
-from stablepdenet.evaluation.inputs import thinner
-from stablepdenet.evaluation.storage import COLUMNS
+from stablepdenet.experiments.problems import PROBLEMS, make_problem
 from stablepdenet.operators import DeepONet
-from stablepdenet.problems import PROBLEMS, make_problem
 
 NAMES = {"physics": "physics|0.05|stable", "noise": "noise|0.05"}
 

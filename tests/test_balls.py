@@ -19,7 +19,7 @@ from scipy.optimize import minimize
 import stablepdenet as sp
 from stablepdenet.attacks import AbstractBall, Search, apgd, pgd, random_search, white_noise
 from stablepdenet.errors import ConfigError
-from stablepdenet.physics import physics_loss, residual_map
+from stablepdenet.problems.physics import physics_loss, residual_map
 
 EPS = 0.3
 BALLS: dict[str, AbstractBall] = {

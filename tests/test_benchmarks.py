@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from stablepdenet.evaluation.measure import Measured
-from stablepdenet.report.summary import summarise
-from stablepdenet.results import Result
+from stablepdenet.auditing.measure import Measured
+from stablepdenet.experiments.report.summary import summarise
+from stablepdenet.experiments.results import Result
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 PROBLEMS = ("poisson", "heat", "burgers", "helmholtz-3.5pi")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from stablepdenet.errors import ConfigError
-from stablepdenet.solvers import burgers
-from stablepdenet.spaces import PeriodicGaussianField
+from stablepdenet.experiments.solvers import burgers
+from stablepdenet.functions import PeriodicGaussianField
 
 
 def uneven_sensors(count: int, seed: int = 0) -> np.ndarray:

@@ -12,14 +12,14 @@ import time
 
 import pytest
 
-from stablepdenet.campaign import Failure, Worker, make_jobs, parse_seeds
-from stablepdenet.campaign.job import run_job
+from stablepdenet.auditing.audit import PARTS
 from stablepdenet.cli.campaign import CampaignProgress
-from stablepdenet.config import override
 from stablepdenet.errors import CheckpointError, ConfigError, UserError
-from stablepdenet.evaluation.audit import PARTS
-from stablepdenet.results import Result, load_fields, load_results, save_result
-from stablepdenet.runs import resolve
+from stablepdenet.experiments.campaign import Failure, Worker, make_jobs, parse_seeds
+from stablepdenet.experiments.campaign.job import run_job
+from stablepdenet.experiments.config import override
+from stablepdenet.experiments.results import Result, load_fields, load_results, save_result
+from stablepdenet.experiments.runs import resolve
 
 TINY = {
     "operator.width": 8,

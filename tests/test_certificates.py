@@ -9,10 +9,10 @@ import pytest
 
 from stablepdenet import audit, evaluation_inputs, make_problem, solve
 from stablepdenet.attacks import PGD, BandLimitedBall
-from stablepdenet.domain import Box
-from stablepdenet.evaluation.certificates import _dual, certify, error_operator
+from stablepdenet.auditing.certificates import _dual, certify, error_operator
+from stablepdenet.experiments.report.tables import print_audit
+from stablepdenet.functions.domain import Box
 from stablepdenet.operators import Ansatz, box_functions
-from stablepdenet.report.tables import print_audit
 
 
 def coarse(problem, degree):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from cli_cases import TINY, assert_refused, stablepdenet
 
-from stablepdenet.problems import make_problem
+from stablepdenet.experiments.problems import make_problem
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import stat
 import subprocess
 import sys
 
-from stablepdenet.compilation import keep_compiled
+from stablepdenet.system.compilation import keep_compiled
 
 NAMES = ("JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from stablepdenet.config import Config, flatten, override, parse_settings, read_toml
 from stablepdenet.errors import ConfigError
-from stablepdenet.problems import make_problem
-from stablepdenet.runs import configure
+from stablepdenet.experiments.config import Config, flatten, override, parse_settings, read_toml
+from stablepdenet.experiments.problems import make_problem
+from stablepdenet.experiments.runs import configure
 
 BASE = Config(problem={"name": "heat"})
 

@@ -11,7 +11,8 @@ from pde_cases import CASES, FIELD, UNIT, X, sides
 
 import stablepdenet as sp
 from stablepdenet import points
-from stablepdenet.problems import PROBLEMS, make_problem, warn_of_contradictions
+from stablepdenet.experiments.problems import PROBLEMS, make_problem
+from stablepdenet.problems import warn_of_contradictions
 
 
 def told(problem: sp.Problem) -> list[str]:

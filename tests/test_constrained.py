@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from stablepdenet import make_problem, points
+from stablepdenet.experiments.problems.lifts import evolved_hats, periodic_hats
 from stablepdenet.operators import SUM, Ansatz, ConstrainedOperator, DeepONet, Query, nested_derivatives
-from stablepdenet.physics import block_norms, residual_map
-from stablepdenet.problems.lifts import evolved_hats, periodic_hats
+from stablepdenet.problems.physics import block_norms, residual_map
 
 WORDS = ((), (0,), (1,), (0, 0), (0, 1))
 

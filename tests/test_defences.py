@@ -12,12 +12,23 @@ from training_cases import setup
 
 from stablepdenet import PGD, LinfBall, train
 from stablepdenet.errors import ConfigError
-from stablepdenet.methods import OTHERS, Batch, Clean, Increment, Jacobian, OneStep, Spectral, Stable, Tangent, Trades
-from stablepdenet.methods.spectral import spectral_norm
+from stablepdenet.experiments.problems import make_problem
+from stablepdenet.experiments.training import initial_state, make_program
 from stablepdenet.operators import DeepONet, FunctionOperator
-from stablepdenet.physics import physics_loss, residual_map
-from stablepdenet.problems import make_problem
-from stablepdenet.training import initial_state, make_program
+from stablepdenet.problems.physics import physics_loss, residual_map
+from stablepdenet.training.objectives import (
+    OTHERS,
+    Batch,
+    Clean,
+    Increment,
+    Jacobian,
+    OneStep,
+    Spectral,
+    Stable,
+    Tangent,
+    Trades,
+)
+from stablepdenet.training.objectives.spectral import spectral_norm
 
 ZERO = jnp.zeros(())
 ATTACK = PGD(LinfBall(0.05))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from audit_cases import ERRORS, SYMBOL, Modal, exact_operator, modal_case
 
-from stablepdenet.evaluation import (
+from stablepdenet.auditing import (
     Measurer,
     Perturber,
     dense_lipschitz,
@@ -21,13 +21,14 @@ from stablepdenet.evaluation import (
     relative_l2,
     setting_of,
 )
-from stablepdenet.evaluation.inputs import Case, clean_case, finer, thinner
-from stablepdenet.evaluation.misfit import DirectMisfit, FactoredMisfit, misfit
-from stablepdenet.evaluation.unseen import coarsened, field_case
+from stablepdenet.auditing.inputs import Case, clean_case, finer, thinner
+from stablepdenet.auditing.misfit import DirectMisfit, FactoredMisfit, misfit
+from stablepdenet.auditing.unseen import coarsened, field_case
+from stablepdenet.experiments.problems import PROBLEMS, make_problem
+from stablepdenet.experiments.report import paper
+from stablepdenet.experiments.solvers.helmholtz import lipschitz_constant
 from stablepdenet.operators import DeepONet, FunctionOperator
-from stablepdenet.problems import PROBLEMS, LinearReference, make_problem
-from stablepdenet.report import paper
-from stablepdenet.solvers.helmholtz import lipschitz_constant
+from stablepdenet.problems import LinearReference
 
 
 def measured(operator, problem, case):

@@ -19,10 +19,11 @@ import pytest
 from training_cases import same, setup, silent
 
 from stablepdenet.errors import CheckpointError, ConfigError, DivergenceError, StorageError
-from stablepdenet.runs import load_operators
-from stablepdenet.training import Run, checkpoint, initial_state, loop, make_program, state_shapes, train, train_in
+from stablepdenet.experiments.runs import load_operators
+from stablepdenet.experiments.training import Run, initial_state, make_program, state_shapes, train, train_in
+from stablepdenet.experiments.training.run import alone
+from stablepdenet.training import checkpoint, loop
 from stablepdenet.training.failure import culprit, replay
-from stablepdenet.training.run import alone
 
 SHORT = {"training__steps": 30, "training__log_every": 10, "operator__width": 4}
 
@@ -190,7 +191,7 @@ def test_a_vanished_folder_is_not_made_again(tmp_path):
 
 def test_two_processes_do_not_share_a_run_and_a_dead_one_holds_nothing(tmp_path):
     problem, config = setup(method__name="pi", **SHORT)
-    hold = "import sys; from pathlib import Path; from stablepdenet.training.run import alone\n"
+    hold = "import sys; from pathlib import Path; from stablepdenet.experiments.training.run import alone\n"
     hold += "with alone(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     other = subprocess.Popen(
         [sys.executable, "-c", hold, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

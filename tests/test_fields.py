@@ -8,7 +8,7 @@ import pytest
 
 from stablepdenet import points
 from stablepdenet.errors import ConfigError
-from stablepdenet.spaces import (
+from stablepdenet.functions import (
     GaussianField,
     Inputs,
     LogNormal,

@@ -17,11 +17,11 @@ from training_cases import same, setup
 import stablepdenet as sp
 from stablepdenet import points
 from stablepdenet.errors import ConfigError
-from stablepdenet.methods import AbstractObjective
+from stablepdenet.experiments.training.making import make_attack, untrained
 from stablepdenet.operators import ModuleOperator
 from stablepdenet.training import Program, Schedule, checkpoint
 from stablepdenet.training.fitting import require_kinds, require_whole
-from stablepdenet.training.making import make_attack, untrained
+from stablepdenet.training.objectives import AbstractObjective
 
 ATTACK = sp.PGD(sp.LinfBall(0.05), steps=2)
 KEY = jax.random.key(0)

@@ -11,13 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from stablepdenet.domain import Box
 from stablepdenet.errors import ConfigError
+from stablepdenet.experiments.problems import make_problem
+from stablepdenet.functions import Inputs, Scalar
+from stablepdenet.functions.domain import Box
 from stablepdenet.operators import DeepONet
-from stablepdenet.physics import block_queries, residual_map
-from stablepdenet.problems import Block, make_problem
+from stablepdenet.problems import Block
+from stablepdenet.problems.physics import block_queries, residual_map
 from stablepdenet.problems.terms import terms_of
-from stablepdenet.spaces import Inputs, Scalar
 
 POINTS = np.random.default_rng(0).uniform(size=(7, 2))
 X, T = POINTS.T

@@ -11,7 +11,8 @@ from training_cases import setup, silent
 
 from stablepdenet import Block, load_operator
 from stablepdenet.errors import CheckpointError, ConfigError
-from stablepdenet.training import Run, checkpoint, train_in
+from stablepdenet.experiments.training import Run, train_in
+from stablepdenet.training import checkpoint
 
 SHORT = {"training__steps": 30, "training__log_every": 10, "operator__width": 4}
 

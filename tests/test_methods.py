@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from stablepdenet.attacks import PGD, LinfBall
-from stablepdenet.methods import Adversarial, Batch, Clean, Stable, sensitivity_quotient
+from stablepdenet.experiments.problems import make_problem
 from stablepdenet.operators import AbstractOperator, DeepONet, FunctionOperator
-from stablepdenet.physics import physics_loss, residual_map
-from stablepdenet.problems import make_problem
+from stablepdenet.problems.physics import physics_loss, residual_map
+from stablepdenet.training.objectives import Adversarial, Batch, Clean, Stable, sensitivity_quotient
 
 ZERO = jnp.zeros(())
 ATTACK = PGD(LinfBall(0.05))

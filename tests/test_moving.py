@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from stablepdenet import configure, load_model, make_problem, points, relative_l2
-from stablepdenet.evaluation import Measurer
-from stablepdenet.evaluation.range import beyond_training
+from stablepdenet.auditing import Measurer
+from stablepdenet.experiments.range import beyond_training
+from stablepdenet.experiments.training import symmetric
 from stablepdenet.operators import (
     ConstrainedOperator,
     DeepONet,
@@ -20,10 +21,9 @@ from stablepdenet.operators import (
     Query,
     capabilities,
 )
-from stablepdenet.physics import block_queries
 from stablepdenet.problems import AbstractReference
+from stablepdenet.problems.physics import block_queries
 from stablepdenet.refining import refine, warn_unsettled
-from stablepdenet.training import symmetric
 
 SMALL = {"interior": 200, "sides": 10}
 

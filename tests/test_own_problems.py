@@ -15,7 +15,7 @@ import stablepdenet as sp
 from stablepdenet import points
 from stablepdenet.errors import ConfigError
 from stablepdenet.operators import AbstractOperator, LinearOperator, Query, box_functions, each_component
-from stablepdenet.physics import block_norms, block_queries, residual_map
+from stablepdenet.problems.physics import block_norms, block_queries, residual_map
 from stablepdenet.solving import is_linear
 
 cases = pytest.mark.parametrize("name", CASES)

@@ -11,9 +11,10 @@ import pytest
 
 from stablepdenet import points
 from stablepdenet.errors import ConfigError
+from stablepdenet.experiments.problems import PROBLEMS, make_problem
 from stablepdenet.operators import DeepONet, FunctionOperator, ModifiedDeepONet
-from stablepdenet.physics import block_norms, physics_loss, residual_map, weighted_sum
-from stablepdenet.problems import PROBLEMS, Block, Problem, make_problem
+from stablepdenet.problems import Block, Problem
+from stablepdenet.problems.physics import block_norms, physics_loss, residual_map, weighted_sum
 
 NU = 0.01
 

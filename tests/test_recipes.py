@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from stablepdenet import Block, configure, load_operator, make_problem, relative_l2, train_in
-from stablepdenet.campaign import make_jobs
-from stablepdenet.campaign.job import run_job
 from stablepdenet.errors import ConfigError
+from stablepdenet.experiments.campaign import make_jobs
+from stablepdenet.experiments.campaign.job import run_job
+from stablepdenet.experiments.recipes import explain, settings_of
+from stablepdenet.experiments.results import load_results
+from stablepdenet.experiments.runs import by_recipe
 from stablepdenet.operators import ConstrainedOperator, LinearOperator, MovingFrameOperator
-from stablepdenet.recipes import explain, settings_of
 from stablepdenet.refining import RefinedOperator
-from stablepdenet.results import load_results
-from stablepdenet.runs import by_recipe
 
 TINY = {"operator.width": 16, "training.steps": 40, "training.batch": 5, "training.functions": 10}
 SMALL = {"interior": 200, "sides": 10}
@@ -88,7 +88,7 @@ def test_a_solved_run_keeps_its_operator_and_is_not_solved_again(tmp_path, monke
     solved = by_recipe(problem, folder=tmp_path)
     assert isinstance(solved, LinearOperator)
     assert {path.name for path in tmp_path.iterdir()} - {"lock"} == {"config.json", "operator.safetensors"}
-    monkeypatch.setattr("stablepdenet.runs.solve", None)
+    monkeypatch.setattr("stablepdenet.experiments.runs.solve", None)
     for operator in (load_operator(tmp_path, problem)[1], by_recipe(problem, folder=tmp_path)):
         assert isinstance(operator, LinearOperator)
         assert np.array_equal(operator.matrix, solved.matrix)

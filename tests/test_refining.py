@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from stablepdenet import Block, load_model, make_problem, points, refine
+from stablepdenet.auditing.session import Session
 from stablepdenet.errors import ConfigError
-from stablepdenet.evaluation.session import Session
+from stablepdenet.functions import Inputs, SensorInput
 from stablepdenet.operators import AbstractBasisOperator, ConstrainedOperator, DeepONet, ModifiedDeepONet
-from stablepdenet.physics import physics_loss, residual_map
+from stablepdenet.problems.physics import physics_loss, residual_map
 from stablepdenet.refining import projected_residual, warn_unsettled
-from stablepdenet.spaces import Inputs, SensorInput
 
 
 def error(operator, problem, a):

@@ -11,12 +11,12 @@ import pytest
 from report_cases import ERRORS, HOSTILE, fields_of, report, result_of, row, two_seeds
 
 from stablepdenet.errors import CheckpointError, ConfigError
-from stablepdenet.report.figures import looks_of
-from stablepdenet.report.gallery import gains_pictures
-from stablepdenet.report.page import page
-from stablepdenet.report.summary import summarise
-from stablepdenet.report.svg import inline_svg
-from stablepdenet.results import load_results, save_result
+from stablepdenet.experiments.report.figures import looks_of
+from stablepdenet.experiments.report.gallery import gains_pictures
+from stablepdenet.experiments.report.page import page
+from stablepdenet.experiments.report.summary import summarise
+from stablepdenet.experiments.report.svg import inline_svg
+from stablepdenet.experiments.results import load_results, save_result
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ import re
 import pytest
 from report_cases import HOSTILE, report, result_of, row, rows_of, two_seeds
 
-from stablepdenet.report import paper
-from stablepdenet.report.cells import as_bound, quotient, spread
-from stablepdenet.report.names import problem_title, radius_of
-from stablepdenet.report.paper_tables import tables_of
-from stablepdenet.report.render import html_text, markdown_text, tex_text
-from stablepdenet.report.settings import conditions
-from stablepdenet.report.summary import as_json, summarise
-from stablepdenet.results import load_results, save_result
+from stablepdenet.experiments.report import paper
+from stablepdenet.experiments.report.cells import as_bound, quotient, spread
+from stablepdenet.experiments.report.names import problem_title, radius_of
+from stablepdenet.experiments.report.paper_tables import tables_of
+from stablepdenet.experiments.report.render import html_text, markdown_text, tex_text
+from stablepdenet.experiments.report.settings import conditions
+from stablepdenet.experiments.report.summary import as_json, summarise
+from stablepdenet.experiments.results import load_results, save_result
 
 
 @pytest.fixture

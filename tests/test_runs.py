@@ -14,8 +14,8 @@ import pytest
 from training_cases import SMALL, same, setup, silent
 
 from stablepdenet.errors import CheckpointError, ConfigError, Interrupted
-from stablepdenet.runs import configure, load_operator
-from stablepdenet.training import Run, initial_state, train, train_in
+from stablepdenet.experiments.runs import configure, load_operator
+from stablepdenet.experiments.training import Run, initial_state, train, train_in
 
 # As in the paper, and with the parts of the recipe robust.
 TRAINED = [(name, {"method__name": method}) for name in ("heat", "helmholtz") for method in ("pi", "adv", "stable")]

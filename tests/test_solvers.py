@@ -10,9 +10,9 @@ from numpy.polynomial import chebyshev
 from scipy.integrate import quad
 from scipy.special import erfc
 
-from stablepdenet import piecewise_linear
 from stablepdenet.errors import ConfigError
-from stablepdenet.solvers import heat, helmholtz, poisson
+from stablepdenet.experiments.solvers import heat, helmholtz, poisson
+from stablepdenet.functions import piecewise_linear
 
 
 def uneven_sensors(count: int, seed: int = 0) -> np.ndarray:

@@ -13,7 +13,7 @@ import pytest
 from stablepdenet import Block, Box, LinearReference, make_problem, periodic_residual, points, solve
 from stablepdenet.errors import ConfigError
 from stablepdenet.operators import box_functions
-from stablepdenet.physics import physics_loss, residual_map
+from stablepdenet.problems.physics import physics_loss, residual_map
 from stablepdenet.solving import is_linear
 
 SETTINGS: dict[str, dict[str, float]] = {"poisson": {}, "helmholtz-3.5pi": {}, "helmholtz-3pi+0.1": {}, "heat": {}}

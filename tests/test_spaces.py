@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from stablepdenet.spaces import (
+from stablepdenet.functions import (
     AbstractFunctionSpace,
     GaussianField,
     ModalInput,

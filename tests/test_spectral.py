@@ -12,8 +12,8 @@ import pytest
 
 import stablepdenet as sp
 from stablepdenet import points
+from stablepdenet.auditing.estimates import effectivity
 from stablepdenet.errors import ConfigError
-from stablepdenet.evaluation.estimates import effectivity
 from stablepdenet.spectral import Plan, read_setting, spectral_operator
 from stablepdenet.spectral.choose import Left, coarse_of, finer_plans, first_plan, judge_of, with_estimate
 from stablepdenet.spectral.functions import Axis, Clock, radau

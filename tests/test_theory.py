@@ -9,15 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from stablepdenet import physics, points
+from stablepdenet import points
 from stablepdenet.attacks import PGD, LinfBall
-from stablepdenet.domain import Box
+from stablepdenet.auditing import evaluation_inputs
+from stablepdenet.auditing.theory import Outcome, TrialSpace, linear_bound, trial_space, tube_estimate
 from stablepdenet.errors import ConfigError
-from stablepdenet.evaluation import evaluation_inputs
-from stablepdenet.evaluation.theory import Outcome, TrialSpace, linear_bound, trial_space, tube_estimate
+from stablepdenet.experiments.problems import heat, helmholtz, make_problem
+from stablepdenet.functions import GaussianField, Inputs, SensorInput
+from stablepdenet.functions.domain import Box
 from stablepdenet.operators import FunctionOperator
-from stablepdenet.problems import Block, Problem, heat, helmholtz, make_problem
-from stablepdenet.spaces import GaussianField, Inputs, SensorInput
+from stablepdenet.problems import Block, Problem, physics
 
 
 def _toy(residual, *, weight=1.0, num=40):

@@ -11,10 +11,10 @@ import pytest
 from training_cases import same, setup, silent
 
 from stablepdenet.errors import DivergenceError
-from stablepdenet.methods import Batch
-from stablepdenet.physics import physics_loss, residual_map
-from stablepdenet.runs import start
-from stablepdenet.training import initial_state, make_program, train, train_suite
+from stablepdenet.experiments.runs import start
+from stablepdenet.experiments.training import initial_state, make_program, train, train_suite
+from stablepdenet.problems.physics import physics_loss, residual_map
+from stablepdenet.training.objectives import Batch
 
 
 def test_training_lowers_the_physics_loss():

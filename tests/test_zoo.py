@@ -9,12 +9,12 @@ import pytest
 
 from stablepdenet import load_model, make_problem
 from stablepdenet.errors import CheckpointError, ConfigError
-from stablepdenet.methods import METHODS
+from stablepdenet.experiments.report.paper import tables
+from stablepdenet.experiments.runs import resolve
+from stablepdenet.experiments.training import make_operator
+from stablepdenet.experiments.zoo import read_model, write_model
 from stablepdenet.operators import DeepONet
-from stablepdenet.report.paper import tables
-from stablepdenet.runs import resolve
-from stablepdenet.training import make_operator
-from stablepdenet.zoo import read_model, write_model
+from stablepdenet.training.objectives import METHODS
 
 
 def stored(tmp_path, name="burgers"):

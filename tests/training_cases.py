@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from stablepdenet.runs import resolve
+from stablepdenet.experiments.runs import resolve
 
 SMALL = {
     "operator.width": 16,

@@ -41,7 +41,7 @@ def export_data(name, path):
     import numpy as np
     from export import program_of
 
-    from stablepdenet.evaluation.inputs import evaluation_inputs
+    from stablepdenet.auditing.inputs import evaluation_inputs
 
     program, state = program_of(name, "pi")
     problem, functions = program.problem, program.functions

@@ -9,9 +9,9 @@ from common import TIMED
 from products import step_products
 
 from stablepdenet.attacks import LinfBall, PeriodicEndpoints
-from stablepdenet.problems import make_problem
-from stablepdenet.runs import configure
-from stablepdenet.training import initial_state, make_program
+from stablepdenet.experiments.problems import make_problem
+from stablepdenet.experiments.runs import configure
+from stablepdenet.experiments.training import initial_state, make_program
 from stablepdenet.training.state import streams
 
 # As steps.py: any share will do, a step costs the same.

@@ -8,7 +8,7 @@ from case import Case
 from export import program_of
 from products import operations, products_alone
 
-from stablepdenet.physics import physics_loss, residual_map
+from stablepdenet.problems.physics import physics_loss, residual_map
 
 
 def gradient_norm(optimiser):

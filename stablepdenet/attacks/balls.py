@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from stablepdenet.errors import ConfigError
-from stablepdenet.spaces import AbstractInput
+from stablepdenet.functions import AbstractInput
 
 # A number, or a traced one: a sweep over budgets then compiles once.
 Budget = float | Float[Array, ""]

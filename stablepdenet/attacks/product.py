@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from stablepdenet.attacks.admissible import AbstractAdmissibleSet
 from stablepdenet.attacks.balls import AbstractBall, Budget
 from stablepdenet.errors import ConfigError
-from stablepdenet.spaces import Inputs
+from stablepdenet.functions import Inputs
 
 
 class _Member(NamedTuple):

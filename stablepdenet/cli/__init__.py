@@ -19,8 +19,8 @@ from stablepdenet import __version__
 # Importing a module registers its commands, in the order of the help page.
 from stablepdenet.cli import inspecting, measuring, reporting, reproducing, training  # noqa: F401
 from stablepdenet.cli.base import app
-from stablepdenet.compilation import keep_compiled
 from stablepdenet.errors import ConfigError, StorageError, UserError
+from stablepdenet.system.compilation import keep_compiled
 
 
 @app.callback(invoke_without_command=True)

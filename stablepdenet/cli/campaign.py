@@ -12,7 +12,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from stablepdenet.campaign import Failure, Job, Worker
+from stablepdenet.experiments.campaign import Failure, Job, Worker
 
 PLAIN_INTERVAL = 60.0  # seconds between plain lines
 

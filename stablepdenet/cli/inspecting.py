@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @app.command("list")
 def list_problems(as_json: Json = False) -> None:
     """Show the problems: equation, input, blocks, attack, sizes."""
-    from stablepdenet.problems import PROBLEMS, complete_options
+    from stablepdenet.experiments.problems import PROBLEMS, complete_options
 
     rows = [
         {**_summary(make()), "problem": name, "options": complete_options(name, {})} for name, make in PROBLEMS.items()
@@ -36,7 +36,7 @@ def list_problems(as_json: Json = False) -> None:
 @app.command()
 def doctor(as_json: Json = False) -> None:
     """Check the installation: versions, cores, speed, precision."""
-    from stablepdenet.doctor import examine
+    from stablepdenet.system.doctor import examine
 
     report = examine()
     if as_json:
@@ -51,8 +51,8 @@ def doctor(as_json: Json = False) -> None:
 @app.command()
 def replay(folder: Folder, as_json: Json = False) -> None:
     """Take the step that stopped a training once more, in float32 and in float64, and name what is not finite."""
-    from stablepdenet.runs import problem_of
-    from stablepdenet.training import Run, make_program, state_shapes
+    from stablepdenet.experiments.runs import problem_of
+    from stablepdenet.experiments.training import Run, make_program, state_shapes
     from stablepdenet.training.failure import culprit
     from stablepdenet.training.failure import replay as take_again
 

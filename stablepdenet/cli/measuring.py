@@ -18,7 +18,7 @@ from stablepdenet.errors import ConfigError, shown
 if TYPE_CHECKING:
     from numpy import ndarray
 
-    from stablepdenet.evaluation import Audit
+    from stablepdenet.auditing import Audit
     from stablepdenet.problems import Problem
 
 
@@ -38,12 +38,12 @@ def predict(
     """Solve for given inputs with a trained operator, on the problem's grid."""
     import numpy as np
 
-    from stablepdenet.evaluation import Measurer
-    from stablepdenet.evaluation.range import beyond_training, inadmissible
+    from stablepdenet.auditing import Measurer
+    from stablepdenet.experiments.range import beyond_training, inadmissible
+    from stablepdenet.experiments.reading import read_inputs
+    from stablepdenet.experiments.runs import load_operator
+    from stablepdenet.experiments.training.run import Run
     from stablepdenet.files import storage, write_synced
-    from stablepdenet.reading import read_inputs
-    from stablepdenet.runs import load_operator
-    from stablepdenet.training.run import Run
 
     if output and output.suffix not in (".npy", ".csv"):
         raise ConfigError(f"--output '{output}' must end in .npy or .csv.")
@@ -124,7 +124,7 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Measure errors, gains, Lipschitz constants and worst cases of trained operators."""
-    from stablepdenet.runs import load_operators
+    from stablepdenet.experiments.runs import load_operators
 
     options = _options(parts, tests, eps)
     problem, config, operators = load_operators(runs)
@@ -146,10 +146,10 @@ def audit(
     as_json: Json = False,
 ) -> None:
     """Measure the stability of your own operator: a function, an equinox or a PyTorch module."""
-    from stablepdenet.config import parse_settings
+    from stablepdenet.experiments.config import parse_settings
+    from stablepdenet.experiments.reading import import_object
+    from stablepdenet.experiments.runs import label, resolve
     from stablepdenet.problems import Problem
-    from stablepdenet.reading import import_object
-    from stablepdenet.runs import label, resolve
 
     options = _options(parts, tests, eps)
     changes = parse_settings(settings or [])
@@ -181,20 +181,20 @@ def _options(parts: str, tests: str, eps: str) -> dict[str, Any]:
 def _audit(
     operators: dict[str, Any], problem: Problem, options: dict[str, Any], out: Path | None, as_json: bool
 ) -> None:
-    from stablepdenet import evaluation
+    from stablepdenet import auditing
     from stablepdenet.cli.progress import TaskProgress
+    from stablepdenet.experiments.report.figures import curve_figure, save_figure
     from stablepdenet.files import storage
-    from stablepdenet.report.figures import curve_figure, save_figure
 
     if out:
         # Before the work, not after it.
         with storage(out):
             out.mkdir(parents=True, exist_ok=True)
     with TaskProgress(problem.name) as progress:
-        found: Audit = evaluation.audit(operators, problem, progress=progress, **options)
+        found: Audit = auditing.audit(operators, problem, progress=progress, **options)
     # What was stopped does not take the place of what is whole.
     if out and not (found.stopped and (out / "rows.json").exists()):
-        evaluation.save_audit(found, out)
+        auditing.save_audit(found, out)
         (out / "curves.png").unlink(missing_ok=True)
         figure = curve_figure(found.rows)
         if figure:
@@ -208,8 +208,8 @@ def _audit(
 
 
 def _print(found: Audit, problem: Problem, options: dict[str, Any], out: Path | None) -> None:
-    from stablepdenet.evaluation import setting_of
-    from stablepdenet.report.tables import print_audit
+    from stablepdenet.auditing import setting_of
+    from stablepdenet.experiments.report.tables import print_audit
 
     tests = min(options["tests"] or problem.tests, problem.tests)
     settings = [setting_of(radius) for radius in options["eps"]]
@@ -221,7 +221,7 @@ def _print(found: Audit, problem: Problem, options: dict[str, Any], out: Path | 
 
 
 def _replay(folder: Path, operators: dict[str, Any], problem: Problem, as_json: bool) -> None:
-    from stablepdenet.evaluation import load_rows, replay_audit
+    from stablepdenet.auditing import load_rows, replay_audit
 
     stored = {_place(row): float(row["value"]) for row in load_rows(folder)}
     # Rows of an earlier version lack the metrics that came after it.

@@ -23,13 +23,13 @@ def report(
     form: Annotated[str, typer.Option("--format", help="html (with figures), md, tex or json.")] = "html",
 ) -> None:
     """Set every table and figure of a campaign beside the paper's."""
+    from stablepdenet.experiments.report.page import page
+    from stablepdenet.experiments.report.paper_tables import tables_of
+    from stablepdenet.experiments.report.render import to_markdown, to_tex
+    from stablepdenet.experiments.report.settings import conditions
+    from stablepdenet.experiments.report.summary import as_json, recipes_of, summarise
+    from stablepdenet.experiments.results import load_results
     from stablepdenet.files import storage, write_synced
-    from stablepdenet.report.page import page
-    from stablepdenet.report.paper_tables import tables_of
-    from stablepdenet.report.render import to_markdown, to_tex
-    from stablepdenet.report.settings import conditions
-    from stablepdenet.report.summary import as_json, recipes_of, summarise
-    from stablepdenet.results import load_results
 
     if form not in FORMATS:
         raise ConfigError(f"--format {form!r} must be one of {', '.join(FORMATS)}.")

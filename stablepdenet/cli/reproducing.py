@@ -9,7 +9,7 @@ import typer
 
 from stablepdenet.cli.base import Settings, app
 from stablepdenet.errors import UserError
-from stablepdenet.signals import stop_requests
+from stablepdenet.system.signals import stop_requests
 
 
 @app.command()
@@ -30,10 +30,10 @@ def reproduce(
     """Train and audit a recipe over problems and seeds; finished ones are skipped, killed ones continued."""
     # From the start: jax is not imported yet.
     with stop_requests():
-        from stablepdenet.campaign import make_jobs, parse_seeds, run_jobs
         from stablepdenet.cli.campaign import CampaignProgress
-        from stablepdenet.config import parse_settings
-        from stablepdenet.report import paper
+        from stablepdenet.experiments.campaign import make_jobs, parse_seeds, run_jobs
+        from stablepdenet.experiments.config import parse_settings
+        from stablepdenet.experiments.report import paper
 
         chosen = [*(problems or []), *(name.strip() for name in more.split(",") if name.strip())]
         chosen = list(dict.fromkeys(chosen)) or list(paper.tables()["relative_l2"])

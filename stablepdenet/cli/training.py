@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stablepdenet.cli.base import Folder, Json, Settings, app
-from stablepdenet.cores import keep_to, usable
 from stablepdenet.errors import ConfigError, Interrupted
-from stablepdenet.signals import stop_requests
+from stablepdenet.system.cores import keep_to, usable
+from stablepdenet.system.signals import stop_requests
 
 if TYPE_CHECKING:
-    from stablepdenet.config import Config
+    from stablepdenet.experiments.config import Config
     from stablepdenet.operators import AbstractOperator
     from stablepdenet.problems import Problem
     from stablepdenet.training import Report
@@ -51,8 +51,8 @@ def train(
     together = method == "all"
     # From the start: jax is not imported yet, and nothing is compiled.
     with stop_requests() as requested:
-        from stablepdenet.recipes import explain
-        from stablepdenet.runs import finish, holds_run, resolve
+        from stablepdenet.experiments.recipes import explain
+        from stablepdenet.experiments.runs import finish, holds_run, resolve
 
         setup, resolved = resolve(problem, _changes(config, settings, seed, deterministic, method), recipe=recipe)
         folder = out or Path("runs") / f"{problem}-{'all' if together else resolved.called}-{resolved.seed}"
@@ -70,7 +70,7 @@ def _changes(
     config: Path | None, settings: list[str] | None, seed: int | None, deterministic: bool, method: str | None
 ) -> dict[str, Any]:
     """What the options say, by dotted keys; a deterministic run is kept to one core, before JAX counts them."""
-    from stablepdenet.config import parse_settings, read_toml
+    from stablepdenet.experiments.config import parse_settings, read_toml
 
     changes = {**(read_toml(config) if config else {}), **parse_settings(settings or [])}
     changes |= {"seed": seed} if seed is not None else {}
@@ -92,7 +92,7 @@ def resume(folder: Folder, as_json: Json = False) -> None:
     if _is_deterministic(folder):
         keep_to(usable()[0])
     with stop_requests() as requested:
-        from stablepdenet.runs import resume as continue_run
+        from stablepdenet.experiments.runs import resume as continue_run
 
         with _Reports() as reports:
             problem, config, operators = continue_run(folder, new_report=reports.new)
@@ -115,8 +115,8 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Attack three trained operators from the zoo and the recipe robust, and compare with the paper: no training."""
-    from stablepdenet import demo as demonstration
-    from stablepdenet.report.tables import print_errors
+    from stablepdenet.experiments import demo as demonstration
+    from stablepdenet.experiments.report.tables import print_errors
 
     worst, common, picture = demonstration.demonstrate(problem, out)
     if as_json:
@@ -153,9 +153,9 @@ def _summarise(
     problem: Problem, config: Config, operators: dict[str, AbstractOperator], folder: Path, as_json: bool
 ) -> None:
     """The clean error of what was trained."""
-    from stablepdenet.evaluation import audit
+    from stablepdenet.auditing import audit
+    from stablepdenet.experiments.report.tables import print_errors
     from stablepdenet.refining import warn_unsettled
-    from stablepdenet.report.tables import print_errors
 
     for operator in operators.values():
         warn_unsettled(operator, problem)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from stablepdenet.domain import Box, Interval
+from stablepdenet.functions.domain import Box, Interval
 from stablepdenet.operators.base import AbstractBasisOperator, Evaluator, Fields, Query
 from stablepdenet.operators.embeddings import EMBEDDINGS, PLAIN
 from stablepdenet.operators.jets import SUM, Derivative, Jet, Taylor

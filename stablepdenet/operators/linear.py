@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from numpy import ndarray
 
-from stablepdenet.domain import Box
 from stablepdenet.errors import ConfigError
+from stablepdenet.functions.domain import Box
 from stablepdenet.operators.ansatz import Functions
 from stablepdenet.operators.base import AbstractBasisOperator
 

@@ -13,16 +13,16 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 from numpy import ndarray
 
-from stablepdenet import points as point_sets
 from stablepdenet.attacks import PGD, AbstractAdmissibleSet, Unrestricted
-from stablepdenet.domain import Box
 from stablepdenet.errors import CheckpointError, ConfigError
+from stablepdenet.functions import Inputs
+from stablepdenet.functions import points as point_sets
+from stablepdenet.functions.domain import Box
 from stablepdenet.operators import EMBEDDINGS, PLAIN, Ansatz
 from stablepdenet.problems.bound import BoundBlock
 from stablepdenet.problems.fingerprint import fingerprint
 from stablepdenet.problems.linear import Coefficient, is_linear_part, linear_part
 from stablepdenet.problems.terms import Terms, check_names, terms_of
-from stablepdenet.spaces import Inputs
 
 # Settings of the audit that every problem has.
 RESERVED = ("clean", "rough", "smooth", "coarse", "fine")

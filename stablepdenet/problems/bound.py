@@ -11,9 +11,9 @@ from jaxtyping import Array, Float
 from numpy import ndarray
 
 from stablepdenet.errors import ConfigError
+from stablepdenet.functions import AbstractInput
 from stablepdenet.operators import SUM, Derivative, Fields, Query
 from stablepdenet.problems.linear import Coefficient
-from stablepdenet.spaces import AbstractInput
 
 if TYPE_CHECKING:
     from stablepdenet.problems.base import Block, Problem

@@ -17,8 +17,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from stablepdenet import points as point_sets
-from stablepdenet.domain import ROUNDING, Box
+from stablepdenet.functions import points as point_sets
+from stablepdenet.functions.domain import ROUNDING, Box
 from stablepdenet.problems.base import Block, Problem
 from stablepdenet.problems.bound import BoundBlock
 

@@ -7,13 +7,10 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import final
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 from numpy import ndarray
-
-from stablepdenet.solvers.burgers import cole_hopf, cole_hopf_jax
 
 Axes = tuple[Float[ndarray, " _"], ...]
 
@@ -61,24 +58,11 @@ class LinearReference(AbstractReference):
         return LinearReference(self._build, axes)
 
 
-@final
-class ColeHopfReference(AbstractReference):
-    """Burgers' solution operator on the grid of (x, t)."""
+class AbstractViscousReference(AbstractReference):
+    """A reference of fronts that get thinner as its viscosity falls, so that an audit can follow them."""
 
-    def __init__(self, sensors: Float[ndarray, " m"], viscosity: float, axes: Axes):
-        self.sensors, self.viscosity, self.axes = sensors, viscosity, axes
+    viscosity: float
 
-    def __call__(self, a: Float[ndarray, "batch m"]) -> Float[ndarray, "batch n *components"]:
-        x, t = self.axes
-        return cole_hopf(a, self.sensors, x, t, self.viscosity).swapaxes(1, 2).reshape(len(a), -1)
-
-    def traced(self, a: Float[Array, "batch m"]) -> Float[Array, "batch n *components"]:
-        x, t = self.axes
-        # In float64 where JAX is set to it: see `cole_hopf_jax` on what small viscosities ask for.
-        wide = a.astype(jax.dtypes.canonicalize_dtype(np.float64))
-        # A quarter of the nodes: 3e-7 from the full number, in half the time.
-        u = cole_hopf_jax(wide, self.sensors, x, t, self.viscosity, grid=1024)
-        return u.swapaxes(1, 2).reshape(len(a), -1).astype(a.dtype)
-
-    def on(self, axes: Axes) -> ColeHopfReference:
-        return ColeHopfReference(self.sensors, self.viscosity, axes)
+    @abstractmethod
+    def at(self, viscosity: float, axes: Axes) -> AbstractViscousReference:
+        """The same operator at another viscosity, on another grid."""

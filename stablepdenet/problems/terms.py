@@ -6,10 +6,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from stablepdenet.domain import Box
 from stablepdenet.errors import ConfigError
+from stablepdenet.functions import Inputs
+from stablepdenet.functions.domain import Box
 from stablepdenet.operators import Derivative
-from stablepdenet.spaces import Inputs
 
 
 class Terms(NamedTuple):

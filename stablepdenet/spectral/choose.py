@@ -15,9 +15,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from numpy import ndarray
 
 from stablepdenet.attacks import LinfBall
-from stablepdenet.points import grid
+from stablepdenet.functions import SensorInput
+from stablepdenet.functions.points import grid
 from stablepdenet.problems import Problem
-from stablepdenet.spaces import SensorInput
 from stablepdenet.spectral.operator import (
     Estimated,
     Points,

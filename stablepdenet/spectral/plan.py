@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from stablepdenet.functions import AbstractInput, SensorInput
+from stablepdenet.functions.points import grid
 from stablepdenet.operators import Derivative
-from stablepdenet.points import grid
-from stablepdenet.spaces import AbstractInput, SensorInput
 from stablepdenet.spectral.equations import Equations, Moment, make_rows
 from stablepdenet.spectral.functions import Axis, Clock, Space, radau
 from stablepdenet.spectral.regions import Region

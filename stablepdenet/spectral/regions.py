@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from numpy import ndarray
 
-from stablepdenet.domain import Box
+from stablepdenet.functions.domain import Box
 from stablepdenet.problems import Block, Problem
 from stablepdenet.problems.terms import Terms
 

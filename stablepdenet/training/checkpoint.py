@@ -19,9 +19,9 @@ import jax
 import safetensors
 import safetensors.numpy
 
-from stablepdenet.cores import usable
 from stablepdenet.errors import CheckpointError, DamageError
 from stablepdenet.files import from_arrays, sync_folder, to_arrays, write_synced
+from stablepdenet.system.cores import usable
 from stablepdenet.training.state import TrainState
 
 FORMAT = "stablepdenet-checkpoint-2"

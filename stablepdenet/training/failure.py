@@ -21,11 +21,11 @@ import safetensors.numpy
 
 from stablepdenet.errors import CheckpointError
 from stablepdenet.files import from_arrays, storage, to_arrays, write_synced
-from stablepdenet.methods import Batch
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.training import checkpoint
+from stablepdenet.training.objectives import Batch
 from stablepdenet.training.program import Program, trainable
-from stablepdenet.training.run import Run
+from stablepdenet.training.run import AbstractRun
 from stablepdenet.training.state import TrainState
 
 FOLDER, BATCH = "failure", "batch.safetensors"
@@ -91,7 +91,7 @@ def culprit(findings: list[Finding]) -> str:
     return bad if bad in (PENALTY, WEIGHT, OPTIMISER) else f"loss_{bad}".rstrip("_")
 
 
-def keep(run: Run, failure: Failure) -> Path:
+def keep(run: AbstractRun, failure: Failure) -> Path:
     """Writes the bundle that `replay` reads."""
     folder = run.folder / FOLDER
     with storage(run.folder):
@@ -103,7 +103,7 @@ def keep(run: Run, failure: Failure) -> Path:
     return folder
 
 
-def replay(program: Program, run: Run, template: TrainState) -> tuple[int, list[Finding], list[Finding]]:
+def replay(program: Program, run: AbstractRun, template: TrainState) -> tuple[int, list[Finding], list[Finding]]:
     """The step of the failure, and what `examine` finds of it in float32 and in float64; of the template, shapes are
     enough."""
     folder = run.folder / FOLDER

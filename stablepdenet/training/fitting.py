@@ -10,13 +10,13 @@ import optax
 from jaxtyping import PRNGKeyArray
 
 from stablepdenet.errors import ConfigError, shown
-from stablepdenet.methods import AbstractAttacking, AbstractObjective
 from stablepdenet.operators import AbstractOperator, as_operator, capabilities
-from stablepdenet.physics import block_queries
 from stablepdenet.problems import Problem
+from stablepdenet.problems.physics import block_queries
 from stablepdenet.refining import RefinedOperator
 from stablepdenet.training.loop import Report, take_steps
 from stablepdenet.training.memory import require_memory
+from stablepdenet.training.objectives import AbstractAttacking, AbstractObjective
 from stablepdenet.training.program import Program, trainable
 from stablepdenet.training.schedule import Schedule
 

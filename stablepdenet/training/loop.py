@@ -1,25 +1,19 @@
-"""The training loop: chunks of compiled steps, the log, checkpoints, stopping and resuming."""
+"""The training loop: chunks of compiled steps, the log, checkpoints, stopping."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import nullcontext
 from shlex import quote
 
-from stablepdenet.config import Config
-from stablepdenet.cores import usable
-from stablepdenet.errors import ConfigError, DivergenceError, Interrupted, StorageError
-from stablepdenet.methods import Terms
-from stablepdenet.problems import Problem, warn_of_contradictions
-from stablepdenet.signals import stop_requests
+from stablepdenet.errors import DivergenceError, Interrupted, StorageError
+from stablepdenet.system.signals import stop_requests
 from stablepdenet.training.failure import culprit, examine, keep, locate
-from stablepdenet.training.making import SOLVED, make_program, state_shapes, untrained
-from stablepdenet.training.memory import require_memory
+from stablepdenet.training.objectives import Terms
 from stablepdenet.training.program import Program, Validation
-from stablepdenet.training.run import Past, Row, Run, alone
+from stablepdenet.training.run import AbstractRun, Past, Row
 from stablepdenet.training.state import TrainState
 
 Report = Callable[[Row], None]
@@ -29,42 +23,14 @@ BEGINNING = Past()
 ADVICE = "lower the learning rate (training.learning_rate) or the attack's eps (attack.eps)"
 
 
-def train(
-    problem: Problem,
-    config: Config,
-    *,
-    run: Run | None = None,
-    start: TrainState | None = None,
-    report: Report = lambda row: None,
-) -> TrainState:
-    """Trains what the configuration describes to its last step and returns the final state.
-
-    With a `run`, the newest checkpoint is continued, and logs and checkpoints are kept; without one, everything stays
-    in memory. `start` is where a run without checkpoints begins (a shared warm-up).
-    """
-    _require_cores(config)
-    if config.operator.kind == SOLVED:
-        raise ConfigError("operator.kind = solved has nothing to train: solve(problem) gives that operator.")
-    warn_of_contradictions(problem)
-    program = make_program(problem, config)
-    require_memory(program, state_shapes(problem, config))
-    state = start if start is not None else program.initial(untrained(problem, config))
-    stored = run.latest(state) if run else None
-    state = stored if stored is not None else state
-    past = run.rewind(int(state.step)) if run else BEGINNING
-    if run and stored is not None and int(state.step) < config.training.steps:
-        run.warn_of_changes(int(state.step))
-    return take_steps(program, state, run=run, past=past, report=report)
-
-
 def take_steps(
-    program: Program, state: TrainState, *, run: Run | None = None, past: Past = BEGINNING, report: Report
+    program: Program, state: TrainState, *, run: AbstractRun | None = None, past: Past = BEGINNING, report: Report
 ) -> TrainState:
     """All steps from a state to the end of the schedule. A `run` keeps the log and checkpoints; `past` is what its log
     tells of the steps before."""
     spent, first = past
     schedule, step = program.schedule, int(state.step)
-    stops = [schedule.log_every, schedule.validate_every, *([run.config.training.checkpoint_every] if run else [])]
+    stops = [schedule.log_every, schedule.validate_every, *([run.checkpoint_every] if run else [])]
     # Without a run there is nothing to resume, and Ctrl-C should do what it does in any other Python code.
     with stop_requests() if run else nullcontext(lambda: None) as requested:
         while step < schedule.steps:
@@ -90,7 +56,7 @@ def take_steps(
             signal_number = requested()
             if run:
                 run.append(row)
-                if step % run.config.training.checkpoint_every == 0 or step == schedule.steps or signal_number:
+                if step % run.checkpoint_every == 0 or step == schedule.steps or signal_number:
                     run.save(state)
             report(row)
             if run and signal_number:
@@ -114,19 +80,13 @@ def _row(step: int, spent: float, terms: Terms, state: TrainState, found: Valida
     }
 
 
-def _require_cores(config: Config) -> None:
-    if config.training.deterministic and len(usable()) > 1:
-        raise ConfigError(
-            "training.deterministic needs a process on one core: pass --deterministic, or start it by `taskset -c 0`, "
-            "on a system that can keep a process to a core."
-        )
-
-
 def _next(step: int, every: int) -> int:
     return step - step % every + every
 
 
-def _divergence(program: Program, state: TrainState, stop: int, limit: float, run: Run | None) -> DivergenceError:
+def _divergence(
+    program: Program, state: TrainState, stop: int, limit: float, run: AbstractRun | None
+) -> DivergenceError:
     """Finds the step between a sound state and `stop`, keeps it for a replay, and says what went wrong."""
     failure = locate(program, state, stop, limit)
     if failure is None:
@@ -141,31 +101,3 @@ def _divergence(program: Program, state: TrainState, stop: int, limit: float, ru
     step, findings = int(failure.state.step) + 1, examine(program, failure)
     what = "is not finite" if not all(f.finite for f in findings) else "exploded"
     return DivergenceError(f"Training stopped before step {step}: {culprit(findings)} {what}; {advice}.")
-
-
-def train_in(
-    folder: Path | str,
-    problem: Problem,
-    config: Config,
-    *,
-    start: TrainState | None = None,
-    report: Report = lambda row: None,
-) -> TrainState:
-    """Trains in a run folder: begins there, or continues what is there if it has the same configuration."""
-    _require_cores(config)
-    with run_in(Path(folder), problem, config) as run:
-        return train(problem, config, run=run, start=start, report=report)
-
-
-@contextmanager
-def run_in(folder: Path, problem: Problem, config: Config) -> Iterator[Run]:
-    """The run in a folder, for one process at a time: a new one, or the one that is there if it has the same
-    configuration."""
-    problem.require(str(config.problem.get("fingerprint", problem.fingerprint)), f"The configuration for '{folder}'")
-    with alone(folder):
-        if (folder / "config.json").exists():
-            run = Run.open(folder)
-            run.require(config)
-        else:
-            run = Run.create(folder, config)
-        yield run

@@ -12,10 +12,17 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from stablepdenet.methods import AbstractAttacking, AbstractObjective, AbstractPenalised, Batch, Clean, Terms
 from stablepdenet.operators import AbstractOperator
-from stablepdenet.physics import physics_loss, residual_map
 from stablepdenet.problems import Problem
+from stablepdenet.problems.physics import physics_loss, residual_map
+from stablepdenet.training.objectives import (
+    AbstractAttacking,
+    AbstractObjective,
+    AbstractPenalised,
+    Batch,
+    Clean,
+    Terms,
+)
 from stablepdenet.training.schedule import Schedule
 from stablepdenet.training.state import Best, TrainState, streams
 

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from stablepdenet.methods import Batch
 from stablepdenet.operators import AbstractOperator
+from stablepdenet.training.objectives import Batch
 
 
 class Best(NamedTuple):

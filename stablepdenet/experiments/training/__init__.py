@@ -1,0 +1,32 @@
+"""Trainings that a configuration describes, in folders that can be resumed."""
+
+from stablepdenet.experiments.training.making import (
+    SOLVED,
+    deployed,
+    initial_state,
+    make_attack,
+    make_objective,
+    make_operator,
+    make_program,
+    state_shapes,
+    symmetric,
+)
+from stablepdenet.experiments.training.run import Run
+from stablepdenet.experiments.training.suite import train_suite
+from stablepdenet.experiments.training.train import train, train_in
+
+__all__ = [
+    "SOLVED",
+    "Run",
+    "deployed",
+    "initial_state",
+    "make_attack",
+    "make_objective",
+    "make_operator",
+    "make_program",
+    "state_shapes",
+    "symmetric",
+    "train",
+    "train_in",
+    "train_suite",
+]
