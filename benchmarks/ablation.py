@@ -21,7 +21,7 @@ from stablepdenet.experiments.campaign import parse_seeds
 from stablepdenet.experiments.campaign.job import PACKAGES
 from stablepdenet.experiments.results import Result, path_of, save_result
 from stablepdenet.experiments.runs import configure, resolve
-from stablepdenet.experiments.training import deployed, symmetric, train_in
+from stablepdenet.experiments.training import symmetric, train_in, with_refinement
 from stablepdenet.operators import Ansatz
 
 RECIPE, BASELINE = "ablation", "pi"
@@ -47,7 +47,7 @@ def trained(problem, seed, folder, variants):
         _, config = resolve(problem.name, {**recipes.trained(problem), **changes, "seed": seed})
         config = dataclasses.replace(config, recipe="robust")
         state = train_in(folder / name.replace(" ", "-").replace("'", ""), problem, config)
-        configs[name], operators[name] = config, deployed(state.trained, problem, config)
+        configs[name], operators[name] = config, with_refinement(state.trained, problem, config)
         print(f"{problem.name} seed {seed}: {name}", flush=True)
         for title, steps in ANSWERS.items() if name == "robust" else ():
             fewer = dataclasses.replace(config, operator=dataclasses.replace(config.operator, refinements=steps))
@@ -57,7 +57,7 @@ def trained(problem, seed, folder, variants):
             )
         if name == "robust":
             with patch("stablepdenet.refining._tests", return_value=None):
-                configs[WHOLE], operators[WHOLE] = config, deployed(state.trained, problem, config)
+                configs[WHOLE], operators[WHOLE] = config, with_refinement(state.trained, problem, config)
     return operators, configs
 
 

@@ -105,12 +105,12 @@ def own_functions(operator: AbstractBasisOperator, problem: Problem) -> int:
 def denser(problem: Problem, functions: int) -> Problem:
     """The problem with enough points in its equation's block for so many functions."""
     size = next(size for most, size in DENSER if functions <= most)
-    if size is None or not problem.fine:
+    if size is None or not problem.refinement_blocks:
         return problem
     across, times = size
     inside = points.rows(across, points.gauss(times) ** 2)
-    fine = tuple(dataclasses.replace(b, points=inside) if b.name == "pde" else b for b in problem.fine)
-    return dataclasses.replace(problem, fine=fine)
+    fine = tuple(dataclasses.replace(b, points=inside) if b.name == "pde" else b for b in problem.refinement_blocks)
+    return dataclasses.replace(problem, refinement_blocks=fine)
 
 
 def answers_of(operator: AbstractBasisOperator, problem: Problem, seed: int) -> Float[ndarray, "n k"]:

@@ -23,7 +23,7 @@ from stablepdenet.experiments.campaign.job import FEWER, PACKAGES, Kept
 from stablepdenet.experiments.report import paper
 from stablepdenet.experiments.results import Result, load_result, path_of, save_result
 from stablepdenet.experiments.runs import configure
-from stablepdenet.experiments.training import SOLVED, deployed, initial_state, make_program, train_in
+from stablepdenet.experiments.training import SOLVED, initial_state, make_program, train_in, with_refinement
 from stablepdenet.experiments.training.run import load_config
 from stablepdenet.experiments.zoo import read_model
 from stablepdenet.files import write_json
@@ -118,7 +118,7 @@ def robust(problem, seed, out):
     if not rows.exists():
         raise SystemExit(f"'{rows}' is missing: run stablepdenet reproduce {problem.name} --recipe robust --out {out}")
     _, operator = read_model((out / "models" / "robust" / f"{problem.name}-robust.safetensors").read_bytes(), "robust")
-    return config, deployed(operator, problem, config), load_result(rows).seconds["robust"]
+    return config, with_refinement(operator, problem, config), load_result(rows).seconds["robust"]
 
 
 def answer_seconds(operator, problem):

@@ -51,9 +51,9 @@ class TanhTrunk(DeepONet):
         self.branch, self.bias, self.embedding = plain.branch, plain.bias, plain.embedding
         self.trunk = eqx.tree_at(lambda trunk: trunk.layers, plain.trunk, (*plain.trunk.layers, identity))
 
-    def on(self, queries):
+    def prepare(self, queries):
         kept = eqx.tree_at(lambda own: own.trunk.layers[-1], self, replace_fn=jax.lax.stop_gradient)
-        return DeepONet.on(kept, queries)
+        return DeepONet.prepare(kept, queries)
 
 
 class Scaled(AbstractBasisOperator):
@@ -69,8 +69,8 @@ class Scaled(AbstractBasisOperator):
     def basis(self, points):
         return self.operator.basis(points)
 
-    def on(self, queries):
-        inside = self.operator.on(queries)
+    def prepare(self, queries):
+        inside = self.operator.prepare(queries)
         return lambda a: jax.tree.map(lambda field: self.outputs * field, inside(self.inputs * a))
 
 

@@ -37,7 +37,9 @@ def poisoned(problem, name):
     def spoiled(blocks):
         return tuple(spoil(block) if block.name == name else block for block in blocks)
 
-    return dataclasses.replace(problem, blocks=spoiled(problem.blocks), fine=spoiled(problem.fine))
+    return dataclasses.replace(
+        problem, blocks=spoiled(problem.blocks), refinement_blocks=spoiled(problem.refinement_blocks)
+    )
 
 
 def settings_for(problem, config):
@@ -64,7 +66,7 @@ def inject(folder):
         for points in ("own", "fine"):
             own = {"method.name": method, "training.steps": 60, "training.warmup": WARM, "training.points": points}
             problem, config = tiny(name, **own)
-            if points == "fine" and not problem.fine:
+            if points == "fine" and not problem.refinement_blocks:
                 continue
             program = make_program(problem, config)
             starts = [initial_state(problem, config)]

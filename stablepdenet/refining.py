@@ -153,7 +153,7 @@ def refine(operator: AbstractOperator, problem: Problem, *, steps: int = 1, furt
     then; one is enough for a linear problem."""
     if not isinstance(operator, AbstractBasisOperator):
         raise ConfigError(f"{type(operator).__name__} has no basis to refine in: it must be a DeepONet, or solved.")
-    problem = dataclasses.replace(problem, blocks=problem.fine or problem.blocks, fine=())
+    problem = dataclasses.replace(problem, blocks=problem.refinement_blocks or problem.blocks, refinement_blocks=())
     size = problem.inputs.size
     a = problem.sample(TRIED, key=jax.random.key(0))
     c = operator.coefficients(a)
@@ -245,19 +245,19 @@ def _fields(parts: list[Part], c: Float[Array, " k"]) -> tuple[list[Fields], lis
     nothing, fields = [], []
     for part in parts:
         free = len(next(iter(part.own.values())))
-        nothing.append({word: c[None, free:] @ entry for word, entry in part.lift.items()})
-        fields.append({word: nothing[-1][word] + c[None, :free] @ entry for word, entry in part.own.items()})
+        nothing.append({index: c[None, free:] @ entry for index, entry in part.lift.items()})
+        fields.append({index: nothing[-1][index] + c[None, :free] @ entry for index, entry in part.own.items()})
     return nothing, fields
 
 
 def _ratio(change: list[Fields], fields: list[Fields]) -> Float[Array, ""]:
     """The largest change of u or one of its derivatives over the points of all blocks, of its own norm there."""
 
-    def norms(blocks: list[Fields]) -> Float[Array, " words"]:
+    def norms(blocks: list[Fields]) -> Float[Array, " multi_indices"]:
         # Nobody asks for the gradient, which at zero is not a number.
         blocks = jax.lax.stop_gradient(blocks)
-        words = sorted({word for block in blocks for word in block})
-        own = [[block[word] for block in blocks if word in block] for word in words]
+        multi_indices = sorted({index for block in blocks for index in block})
+        own = [[block[index] for block in blocks if index in block] for index in multi_indices]
         return jnp.stack([jnp.linalg.norm(jnp.concatenate(parts, axis=1)) for parts in own])
 
     return jnp.max(norms(change) / norms(fields))

@@ -48,7 +48,7 @@ def solve(problem: Problem) -> LinearOperator:
     warn_of_contradictions(problem)
     lift = problem.ansatz.lift if problem.ansatz else None
     features = fixed_functions(problem)
-    bound = [BoundBlock(problem, block) for block in problem.fine or problem.blocks]
+    bound = [BoundBlock(problem, block) for block in problem.refinement_blocks or problem.blocks]
     parts = [_rows(problem, each, features, lift) for each in bound]
     of_features, of_rest, of_inputs = (np.concatenate(rows) for rows in zip(*parts, strict=True))
     if len(of_features) < of_features.shape[1]:
@@ -145,7 +145,7 @@ def fixed_functions(problem: Problem) -> Functions:
 def _count(problem: Problem) -> int:
     """How many functions of each coordinate. On n equally spaced points of one coordinate least squares is stable up to
     degree 2 sqrt(n)."""
-    blocks, dimension = problem.fine or problem.blocks, problem.domain.dimension
+    blocks, dimension = problem.refinement_blocks or problem.blocks, problem.domain.dimension
     # Points on a side say nothing of the degree across it.
     most = max([len(b.points) for b in blocks if np.all(np.ptp(b.points, axis=0) > 0)], default=1)
     allowed = 2.0 * math.sqrt(most) if dimension == 1 else (most / POINTS_EACH) ** (1.0 / dimension)

@@ -15,7 +15,7 @@ import pytest
 from stablepdenet.auditing.audit import PARTS
 from stablepdenet.cli.campaign import CampaignProgress
 from stablepdenet.errors import CheckpointError, ConfigError, UserError
-from stablepdenet.experiments.campaign import Failure, Worker, make_jobs, parse_seeds
+from stablepdenet.experiments.campaign import FailedJob, Worker, make_jobs, parse_seeds
 from stablepdenet.experiments.campaign.job import run_job
 from stablepdenet.experiments.config import override
 from stablepdenet.experiments.results import Result, load_fields, load_results, save_result
@@ -162,7 +162,7 @@ def test_time_left_counts_what_was_seen_and_survives_a_job_that_another_campaign
     assert progress._time_left([worker], {}) == f", about {left:.0f} min left"
     for recipe in ("paper", "paper-last"):
         save_result(tmp_path, dataclasses.replace(result_of(jobs[1], {}), recipe=recipe))
-    progress([worker], {"heat seed 5": Failure("It broke.", 6)})
+    progress([worker], {"heat seed 5": FailedJob("It broke.", 6)})
     shown = capsys.readouterr().err
     assert "1 of 2 done, 1 failed" in shown
     assert "heat seed 5 failed: It broke." in shown

@@ -17,7 +17,11 @@ from stablepdenet.operators import Ansatz, box_functions
 
 def coarse(problem, degree):
     """A linear operator with an error that can be seen."""
-    return solve(dataclasses.replace(problem, ansatz=Ansatz(features=box_functions(Box(x=(0, 1)), [degree])), fine=()))
+    return solve(
+        dataclasses.replace(
+            problem, ansatz=Ansatz(features=box_functions(Box(x=(0, 1)), [degree])), refinement_blocks=()
+        )
+    )
 
 
 @pytest.mark.parametrize("hard", [False, True])

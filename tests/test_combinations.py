@@ -38,7 +38,7 @@ def test_a_combination_is_the_sum_of_its_derivatives(kind: type, points: int) ->
         ]
         for combination in combinations:
             query = Query(where, ((0,), ()), combination)
-            found = eqx.filter_jit(lambda o, a, query=query: o.on([query])(a)[0])(operator, a)
+            found = eqx.filter_jit(lambda o, a, query=query: o.prepare([query])(a)[0])(operator, a)
             parts = derivatives(operator, a, where, words(2, 3))
             expected = np.sum([coefficient * parts[word] for word, coefficient in combination.items()], axis=0)
             assert found.keys() == {(0,), (), SUM}
@@ -57,7 +57,7 @@ def test_gradients_in_the_weights_agree_with_nested_forward_mode(points: int) ->
             u = on(operator, [query])(a)[0]
             return jnp.mean((u[SUM] + u[()] * u[(0,)]) ** 2)
 
-        ours = eqx.filter_jit(eqx.filter_grad(lambda o: loss(o, DeepONet.on)))(operator)
-        nested = eqx.filter_jit(eqx.filter_grad(lambda o: loss(o, AbstractOperator.on)))(operator)
+        ours = eqx.filter_jit(eqx.filter_grad(lambda o: loss(o, DeepONet.prepare)))(operator)
+        nested = eqx.filter_jit(eqx.filter_grad(lambda o: loss(o, AbstractOperator.prepare)))(operator)
         for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(nested), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)

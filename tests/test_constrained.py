@@ -41,7 +41,7 @@ def test_derivatives_are_those_of_the_product(operator, known):
     def answers(where):
         query = Query(where, ((), (0,)), {(1,): 1.0, (0, 0): -0.5, (): 2.0})
         c, features = operator.coefficients(a), operator.features(query)
-        return operator.on([query])(a)[0], {word: c @ entry for word, entry in features.items()}
+        return operator.prepare([query])(a)[0], {word: c @ entry for word, entry in features.items()}
 
     for found in answers(where) if known else jax.jit(answers)(jnp.asarray(where)):
         assert found.keys() == {(), (0,), SUM}

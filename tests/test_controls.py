@@ -45,7 +45,7 @@ def test_two_operators_together_are_their_sum(controls) -> None:
     a, points = problem.sample(3, key=jax.random.key(0)), jnp.asarray(rng.uniform(size=(20, 2)), jnp.float32)
     np.testing.assert_allclose(both(a, points), first(a, points) + second(a, points), rtol=1e-4, atol=1e-4)
     query = Query(points, ((0, 0),))
-    (fields,), (one,), (other,) = (operator.on([query])(a) for operator in (both, first, second))
+    (fields,), (one,), (other,) = (operator.prepare([query])(a) for operator in (both, first, second))
     np.testing.assert_allclose(fields[0, 0], one[0, 0] + other[0, 0], rtol=1e-3, atol=1e-2)
     assert both.lifted and controls.own_functions(both, problem) == 9 + 10
     np.testing.assert_array_equal(both.coefficients(a)[:, -problem.inputs.size :], a)

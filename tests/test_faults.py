@@ -21,7 +21,7 @@ from training_cases import same, setup, silent
 from stablepdenet.errors import CheckpointError, ConfigError, DivergenceError, StorageError
 from stablepdenet.experiments.runs import load_operators
 from stablepdenet.experiments.training import Run, initial_state, make_program, state_shapes, train, train_in
-from stablepdenet.experiments.training.run import alone
+from stablepdenet.experiments.training.run import locked
 from stablepdenet.training import checkpoint, loop
 from stablepdenet.training.failure import culprit, replay
 
@@ -191,8 +191,8 @@ def test_a_vanished_folder_is_not_made_again(tmp_path):
 
 def test_two_processes_do_not_share_a_run_and_a_dead_one_holds_nothing(tmp_path):
     problem, config = setup(method__name="pi", **SHORT)
-    hold = "import sys; from pathlib import Path; from stablepdenet.experiments.training.run import alone\n"
-    hold += "with alone(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+    hold = "import sys; from pathlib import Path; from stablepdenet.experiments.training.run import locked\n"
+    hold += "with locked(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     other = subprocess.Popen(
         [sys.executable, "-c", hold, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -202,7 +202,7 @@ def test_two_processes_do_not_share_a_run_and_a_dead_one_holds_nothing(tmp_path)
     assert not (tmp_path / "config.json").exists()
     other.kill()
     other.wait()
-    with alone(tmp_path):
+    with locked(tmp_path):
         pass
 
 

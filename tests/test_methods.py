@@ -107,9 +107,9 @@ def test_stable_evaluates_the_trunk_once(case):
         def __call__(self, a, points):
             return self.operator(a, points)
 
-        def on(self, queries):
+        def prepare(self, queries):
             passes.append(len(queries))
-            return self.operator.on(queries)
+            return self.operator.prepare(queries)
 
     operator = DeepONet(100, 1, width=16, key=jax.random.key(0))
     Stable(ATTACK).terms(Counting(operator), problem, batch, ZERO)

@@ -92,8 +92,8 @@ def test_derivatives_in_the_points_are_those_of_the_moved_answer(made, mean):
     where = some_points(40)
     words = ((), (0,), (1,), (0, 0))
     moved = where.at[:, 0].set(jnp.mod(where[:, 0] - mean * where[:, 1], 1.0))
-    still = operator.operator.on([Query(moved, words)])(a)[0]
-    found = operator.on([Query(where, words)])(a + mean)[0]
+    still = operator.operator.prepare([Query(moved, words)])(a)[0]
+    found = operator.prepare([Query(where, words)])(a + mean)[0]
     wanted = {**still, (): still[()] + mean, (1,): still[(1,)] - mean * still[(0,)]}
     for word in words:
         assert np.allclose(found[word], wanted[word], atol=1e-3 * np.max(np.abs(wanted[word]))), word
@@ -105,7 +105,7 @@ def test_residuals_have_the_gradient_of_the_mean_at_rest(made):
     where, step = some_points(30), 5e-3
 
     def slope_in_time(a):
-        return operator.on([Query(where, ((1,),))])(a)[0][(1,)]
+        return operator.prepare([Query(where, ((1,),))])(a)[0][(1,)]
 
     _, found = jax.jvp(slope_in_time, (a,), (jnp.ones_like(a),))
     change = (slope_in_time(a + step) - slope_in_time(a - step)) / (2 * step)

@@ -86,7 +86,7 @@ def test_taylor_derivatives_equal_nested_forward_mode_and_finite_differences(
         operator = build(DeepONet, 6, coordinates, depth=depth)
         a, points = batch(6), locations(coordinates)
         taylor = assert_matches_differences(operator, a, points, order)
-        nested = eqx.filter_jit(lambda o, a: AbstractOperator.on(o, [Query(points, wanted)])(a)[0])(operator, a)
+        nested = eqx.filter_jit(lambda o, a: AbstractOperator.prepare(o, [Query(points, wanted)])(a)[0])(operator, a)
     assert set(taylor) == set(nested) == set(wanted)
     for word in wanted:
         size = np.abs(nested[word]).max()
@@ -137,9 +137,12 @@ def test_a_trunk_that_ends_in_tanh(components: int, inputs: int) -> None:
         expected = expected[..., 0] if components == 1 else expected
         np.testing.assert_allclose(operator(a, points), expected, rtol=0, atol=1e-12)
         query = Query(points, words(2, 2), {(): 2.0, (0,): -1.0, (1, 1): 3.0}, components - 1)
-        nested = AbstractOperator.on(operator, [query])(a)[0]
+        nested = AbstractOperator.prepare(operator, [query])(a)[0]
         c = operator.coefficients(a)
-        for found in (operator.on([query])(a)[0], {word: c @ each for word, each in operator.features(query).items()}):
+        for found in (
+            operator.prepare([query])(a)[0],
+            {word: c @ each for word, each in operator.features(query).items()},
+        ):
             assert found.keys() == nested.keys()
             for word in nested:
                 np.testing.assert_allclose(found[word], nested[word], rtol=0, atol=1e-10, err_msg=str(word))
@@ -161,7 +164,7 @@ def test_frozen_points_serve_every_input() -> None:
     with jax.enable_x64(True):
         operator = build(DeepONet, 6, 2, seed=5)
         queries = [Query(locations(2, 3), ((), (0, 0))), Query(locations(2, 4)[:2], ((1,),))]
-        evaluate = jax.jit(operator.on(queries))
+        evaluate = jax.jit(operator.prepare(queries))
         a = batch(6)
         together = evaluate(a)
         for query, fields in zip(queries, together, strict=True):

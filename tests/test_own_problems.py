@@ -51,7 +51,7 @@ def test_taylor_derivatives_are_nested_ones_for_every_component(name):
         )
         a = problem.sample(2, key=jax.random.key(1)).astype(jnp.float64)
         queries = block_queries(problem)
-        taylor, nested = operator.on(queries)(a), AbstractOperator.on(operator, queries)(a)
+        taylor, nested = operator.prepare(queries)(a), AbstractOperator.prepare(operator, queries)(a)
         for fields, others in zip(taylor, nested, strict=True):
             assert fields.keys() == others.keys()
             for word in fields:

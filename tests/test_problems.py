@@ -191,7 +191,7 @@ def test_sizes_of_the_solutions_match_the_papers():
 def test_a_coordinate_can_enter_a_residual():
     problem = make_problem("poisson")
     block = Block("pde", points.hammersley(7), lambda u, x: u * np.sqrt(x**2))
-    only = Problem(**{**vars(problem), "blocks": (block,), "fine": ()})
+    only = Problem(**{**vars(problem), "blocks": (block,), "refinement_blocks": ()})
     one = FunctionOperator(lambda a, p: jnp.ones((len(a), len(p))))
     residual = residual_map(one, only)(jnp.zeros((2, 100)))["pde"]
     assert np.allclose(residual, np.tile(block.points[:, 0], (2, 1)))
@@ -201,7 +201,9 @@ def test_a_coordinate_can_enter_a_residual():
 @pytest.mark.parametrize("residual", [lambda u: u.mean(1), lambda u: 0.0, lambda u: u.T])
 def test_a_residual_of_the_wrong_shape_is_refused_by_its_block(residual):
     problem = make_problem("poisson")
-    wrong = Problem(**{**vars(problem), "blocks": (Block("pde", points.hammersley(7), residual),), "fine": ()})
+    wrong = Problem(
+        **{**vars(problem), "blocks": (Block("pde", points.hammersley(7), residual),), "refinement_blocks": ()}
+    )
     one = FunctionOperator(lambda a, p: jnp.ones((len(a), len(p))))
     with pytest.raises(ConfigError, match="block 'pde'"):
         residual_map(one, wrong)(jnp.zeros((2, 100)))
@@ -224,17 +226,21 @@ def test_the_fingerprint_follows_the_physics_and_nothing_else():
     ],
 )
 def test_a_block_that_cannot_be_evaluated_is_refused_by_name(block, word):
-    own = {**vars(make_problem("poisson")), "blocks": (Block("pde", np.zeros((3, 1)), lambda u: u),), "fine": ()}
+    own = {
+        **vars(make_problem("poisson")),
+        "blocks": (Block("pde", np.zeros((3, 1)), lambda u: u),),
+        "refinement_blocks": (),
+    }
     Problem(**own)
-    for field in ("blocks", "fine"):
+    for field in ("blocks", "refinement_blocks"):
         with pytest.raises(ConfigError, match=word):
             Problem(**{**own, field: (block,)})
 
 
 def test_fine_blocks_are_the_problems_own():
     problem = make_problem("poisson")
-    with pytest.raises(ConfigError, match="fine must have the blocks pde, bc"):
-        dataclasses.replace(problem, fine=problem.fine[:1])
+    with pytest.raises(ConfigError, match="refinement_blocks must have the blocks pde, bc"):
+        dataclasses.replace(problem, refinement_blocks=problem.refinement_blocks[:1])
 
 
 @pytest.mark.parametrize(

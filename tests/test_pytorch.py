@@ -92,7 +92,7 @@ def assert_close(found: Array, expected: Array, tolerance: float) -> None:
 def test_values_and_derivatives_equal_those_of_jax(compiled: bool) -> None:
     compile = eqx.filter_jit if compiled else lambda function: function
     assert_close(compile(OPERATOR)(A, X), NETWORK(A, X), 1e-6)
-    for found, expected in zip(compile(OPERATOR.on(QUERIES))(A), NETWORK.on(QUERIES)(A), strict=True):
+    for found, expected in zip(compile(OPERATOR.prepare(QUERIES))(A), NETWORK.prepare(QUERIES)(A), strict=True):
         assert set(found) == set(expected)
         for word, u in expected.items():
             assert_close(found[word], u, 5e-6)
@@ -105,8 +105,8 @@ def test_gradients_in_the_input_equal_those_of_jax(compiled: bool) -> None:
         return (jax.jit(function) if compiled else function)(A)
 
     assert_close(gradient(value_loss(OPERATOR)), gradient(value_loss(NETWORK)), 1e-5)
-    expected = gradient(residual_loss(NETWORK.on(QUERIES)))
-    assert_close(gradient(residual_loss(OPERATOR.on(QUERIES))), expected, 1e-4)
+    expected = gradient(residual_loss(NETWORK.prepare(QUERIES)))
+    assert_close(gradient(residual_loss(OPERATOR.prepare(QUERIES))), expected, 1e-4)
 
 
 def test_traced_points_in_a_scan() -> None:
@@ -115,7 +115,7 @@ def test_traced_points_in_a_scan() -> None:
     def steps(operator: AbstractOperator) -> Array:
         def run(a: Array, points: Array) -> Array:
             def step(a: Array, _: None) -> tuple[Array, None]:
-                evaluate = operator.on([Query(points, QUERIES[0].wanted), QUERIES[1]])
+                evaluate = operator.prepare([Query(points, QUERIES[0].wanted), QUERIES[1]])
                 return a + 0.01 * jax.grad(lambda a: jnp.sum(residual_loss(evaluate)(a)))(a), None
 
             return jax.lax.scan(step, a, length=5)[0]
@@ -128,7 +128,7 @@ def test_traced_points_in_a_scan() -> None:
 @pytest.mark.parametrize("kind", ["residual", "value"])
 def test_an_attack_finds_the_same_perturbation(kind: str) -> None:
     def attacked(operator: AbstractOperator) -> Array:
-        objective = residual_loss(operator.on(QUERIES)) if kind == "residual" else value_loss(operator)
+        objective = residual_loss(operator.prepare(QUERIES)) if kind == "residual" else value_loss(operator)
         return jax.jit(lambda a, key: PGD(LinfBall(0.05), steps=12)(objective, a, key=key).delta)(A, KEYS[0])
 
     found, expected = np.asarray(attacked(OPERATOR)), np.asarray(attacked(NETWORK))
@@ -165,7 +165,7 @@ def test_a_model_of_another_precision_is_called_in_its_own() -> None:
 
 
 def test_threads_do_not_meet_in_forward_mode() -> None:
-    wanted, evaluate = QUERIES[0].wanted, OPERATOR.on(QUERIES)
+    wanted, evaluate = QUERIES[0].wanted, OPERATOR.prepare(QUERIES)
     expected = {word: np.asarray(u) for word, u in evaluate(A)[0].items()}
     found: list[bool] = []
 

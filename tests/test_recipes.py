@@ -32,14 +32,14 @@ def test_paper_changes_nothing():
 @pytest.mark.parametrize(("name", "way"), [("poisson", "Solved"), ("heat", "Solved"), ("burgers", "Trained")])
 def test_robust_picks_by_linearity_and_says_so(name, way):
     config = configure(make_problem(name), recipe="robust")
-    assert config.called == config.recipe == "robust"
+    assert config.display_name == config.recipe == "robust"
     assert way in explain(config)
 
 
 def test_linearity_is_tried_not_declared():
     poisson = make_problem("poisson")
     other = Block("pde", poisson.blocks[0].points, lambda u, u_xx, a: -u_xx + 0.01 * u**3 - a)
-    cubic = dataclasses.replace(poisson, name="cubic", blocks=(other, poisson.blocks[1]), fine=())
+    cubic = dataclasses.replace(poisson, name="cubic", blocks=(other, poisson.blocks[1]), refinement_blocks=())
     config = configure(cubic, recipe="robust")
     assert config.operator.kind == "deeponet"
     assert config.operator.constraints == "soft", "it has no ansatz"

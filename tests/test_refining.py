@@ -150,7 +150,7 @@ class Modes(AbstractBasisOperator):
 def test_inputs_that_are_far_off_take_further_steps():
     problem = make_problem("poisson")
     pde = Block("pde", points.hammersley(200), lambda u, u_xx, a: -u_xx + 100.0 * u**3 - a)
-    own = dataclasses.replace(problem, blocks=(pde,), fine=())
+    own = dataclasses.replace(problem, blocks=(pde,), refinement_blocks=())
     sizes = jnp.geomspace(0.3, 30.0, 20)[:, None]
     a, grid = sizes * jnp.sin(3.0 * jnp.asarray(sensors_of(problem).sensors)), jnp.asarray(problem.grid)
     three, further, many = (
@@ -185,7 +185,7 @@ def test_an_input_may_be_a_coefficient():
 
     law = sensors_of(problem)
     inputs = Inputs(a=Positive(law.space, law.sensors))
-    own = dataclasses.replace(problem, blocks=(pde, problem.blocks[1]), fine=(), inputs=inputs)
+    own = dataclasses.replace(problem, blocks=(pde, problem.blocks[1]), refinement_blocks=(), inputs=inputs)
     losses = [
         float(physics_loss(residual_map(operator, own)(a), own)[0]) for operator in (plain, refine(plain, own, steps=2))
     ]
@@ -201,7 +201,7 @@ def test_units_do_not_decide_which_blocks_hold_by_construction(poisson, unit):
         pde = Block(
             "pde", problem.blocks[0].points, lambda u, u_xx, a: unit * (-(1 + u**2) * u_xx - a), weight=unit**-2
         )
-        return dataclasses.replace(problem, blocks=(pde, problem.blocks[1]), fine=())
+        return dataclasses.replace(problem, blocks=(pde, problem.blocks[1]), refinement_blocks=())
 
     refined = refine(plain, posed(unit), steps=2)
     assert [block.name for block in refined.problem.blocks] == ["pde", "bc"]
@@ -213,7 +213,7 @@ def test_units_do_not_decide_which_blocks_hold_by_construction(poisson, unit):
 def test_a_residual_that_is_no_number_at_zero_is_started_from_the_branch(poisson):
     problem, plain = poisson
     pde = Block("pde", problem.blocks[0].points, lambda u, u_xx, a: -u_xx + 0.01 * u * jnp.log(u * u) - a)
-    own = dataclasses.replace(problem, blocks=(pde, problem.blocks[1]), fine=())
+    own = dataclasses.replace(problem, blocks=(pde, problem.blocks[1]), refinement_blocks=())
     a = problem.sample(5, key=jax.random.key(3))
     before, after = (physics_loss(residual_map(o, own)(a), own) for o in (plain, refine(plain, own, steps=2)))
     assert np.all(after < before)
@@ -223,7 +223,7 @@ def test_steps_that_do_not_help_are_not_taken(poisson):
     # |u_xx - a|^(1/4): from either side of its kink, Newton's step goes four times as far as it should.
     problem, plain = poisson
     pde = Block("pde", problem.blocks[0].points, lambda u_xx, a: jnp.abs(u_xx + a) ** 0.25)
-    own = dataclasses.replace(problem, blocks=(pde,), fine=())
+    own = dataclasses.replace(problem, blocks=(pde,), refinement_blocks=())
     a = problem.sample(3, key=jax.random.key(3))
     refined = refine(plain, own, steps=1)
     kept = plain.coefficients(a)
@@ -254,7 +254,7 @@ def test_there_are_no_more_unknowns_than_equations():
 
     law = sensors_of(problem)
     inputs = Inputs(a=Rough(law.space, law.sensors))
-    refined = refine(Sines(), dataclasses.replace(problem, blocks=(pde,), fine=(), inputs=inputs))
+    refined = refine(Sines(), dataclasses.replace(problem, blocks=(pde,), refinement_blocks=(), inputs=inputs))
     assert refined.tests[0] is not None and len(refined.tests[0]) == 6
     assert refined.directions.shape == (7, 6)
 
@@ -263,6 +263,8 @@ def test_units_do_not_decide_which_blocks_count():
     problem, plain = make_problem("poisson"), load_model("poisson", "pi")
     pde, bc = problem.blocks
     large = Block("pde", pde.points, lambda u_xx, a: 1e6 * (-u_xx - a))
-    scaled = dataclasses.replace(problem, blocks=(large, dataclasses.replace(bc, weight=1e12 * bc.weight)), fine=())
+    scaled = dataclasses.replace(
+        problem, blocks=(large, dataclasses.replace(bc, weight=1e12 * bc.weight)), refinement_blocks=()
+    )
     a = problem.sample(5, key=jax.random.key(3))
     assert error(refine(plain, scaled), problem, a) < 0.1 * error(plain, problem, a)

@@ -21,7 +21,7 @@ KEY = jax.random.key(1)
 
 
 def burgers():
-    return dataclasses.replace(sp.make_problem("burgers", {"interior": 60}), fine=())
+    return dataclasses.replace(sp.make_problem("burgers", {"interior": 60}), refinement_blocks=())
 
 
 def waves():
@@ -56,7 +56,7 @@ KINDS = {
     "modified": (burgers, lambda problem: sp.ModifiedDeepONet(problem.inputs.size, 2, width=4, depth=3, key=KEY)),
     "constrained": (burgers, constrained),
     "solved": (lambda: CASES["neumann_robin"]().problem, sp.solve),
-    "solved with a lift": (lambda: dataclasses.replace(sp.make_problem("heat"), fine=()), sp.solve),
+    "solved with a lift": (lambda: dataclasses.replace(sp.make_problem("heat"), refinement_blocks=()), sp.solve),
     "solved components": (waves, sp.solve),
     "refined": (lambda: CASES["coefficient"]().problem, lambda problem: sp.refine(network(problem), problem)),
     "moving": (burgers, moving),

@@ -39,7 +39,7 @@ def test_a_linear_problem_is_solved_to_rounding(name):
 
 
 def test_it_is_the_smallest_physics_loss():
-    problem = dataclasses.replace(make_problem("poisson"), fine=())
+    problem = dataclasses.replace(make_problem("poisson"), refinement_blocks=())
     operator = solve(problem)
     a = jax.random.normal(jax.random.key(0), (500, problem.inputs.size))
 
@@ -58,7 +58,7 @@ def test_a_source_of_its_own_is_kept():
     x = points.uniform(50)
     problem = make_problem("poisson", {"interior": 200})
     pde = Block("pde", problem.blocks[0].points, lambda u_xx, a: -u_xx - a - 2.0)
-    problem = dataclasses.replace(problem, blocks=(pde, problem.blocks[1]), fine=())
+    problem = dataclasses.replace(problem, blocks=(pde, problem.blocks[1]), refinement_blocks=())
     found = solve(problem)(jnp.zeros((1, problem.inputs.size)), jnp.asarray(x[:, None]))
     assert np.allclose(found[0], x * (1 - x), atol=1e-6)
 
@@ -84,13 +84,17 @@ def test_what_is_not_linear_is_refused():
 )
 def test_nonlinearity_is_seen_whatever_the_unit(pde):
     problem = make_problem("poisson")
-    assert not is_linear(dataclasses.replace(problem, blocks=(Block("pde", problem.blocks[0].points, pde),), fine=()))
+    assert not is_linear(
+        dataclasses.replace(problem, blocks=(Block("pde", problem.blocks[0].points, pde),), refinement_blocks=())
+    )
 
 
 def test_a_large_source_and_small_units_are_linear():
     problem = make_problem("poisson")
     for pde in (lambda u_xx, a: -u_xx - 1e6 - a, lambda u, u_xx, a: 1e-9 * (-u_xx + 3.0 * u - a)):
-        assert is_linear(dataclasses.replace(problem, blocks=(Block("pde", problem.blocks[0].points, pde),), fine=()))
+        assert is_linear(
+            dataclasses.replace(problem, blocks=(Block("pde", problem.blocks[0].points, pde),), refinement_blocks=())
+        )
 
 
 def transport(initial=64, times=(0.0, 0.5, 1.0)):
@@ -106,7 +110,7 @@ def transport(initial=64, times=(0.0, 0.5, 1.0)):
             Block("ic", points.initial(points.uniform(initial)), lambda u, a: u - a),
         ),
         axes=(x, np.asarray(times)),
-        fine=(),
+        refinement_blocks=(),
     )
 
 
@@ -158,7 +162,7 @@ def test_a_compiled_program_answers_the_same():
 def test_a_residual_may_use_numpy_on_its_coordinates():
     problem = make_problem("poisson", {"interior": 200})
     pde = Block("pde", problem.blocks[0].points, lambda u_xx, a, x: -u_xx - a - np.pi**2 * np.sin(np.pi * x))
-    own = dataclasses.replace(problem, blocks=(pde, problem.blocks[1]), fine=())
+    own = dataclasses.replace(problem, blocks=(pde, problem.blocks[1]), refinement_blocks=())
     x = points.uniform(50)
     found = solve(own)(jnp.zeros((1, problem.inputs.size)), jnp.asarray(x[:, None]))
     assert np.allclose(found[0], np.sin(np.pi * x), atol=1e-6)
@@ -172,7 +176,7 @@ def test_paired_points_count_once():
 
     def weighted(weight):
         periodic = Block("periodic", points.boundary(), periodic_residual, weight=weight)
-        return dataclasses.replace(problem, blocks=(pde, problem.blocks[1], periodic), fine=())
+        return dataclasses.replace(problem, blocks=(pde, problem.blocks[1], periodic), refinement_blocks=())
 
     own, a = weighted(1.0), jnp.eye(41)
     losses = [float(jnp.mean(physics_loss(residual_map(solve(weighted(w)), own)(a), own))) for w in (0.5, 1.0, 2.0)]

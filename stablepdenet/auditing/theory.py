@@ -99,7 +99,9 @@ class TrialSpace:
         # Only `jacobian` asks for it, so all of this is made in float64.
         problem, residuals = self.problem, block_residuals(self.problem)
         directions = [
-            query.answer({w: jnp.asarray(self.basis(np.asarray(query.points), w)).T[:, None, :] for w in query.words})
+            query.answer(
+                {w: jnp.asarray(self.basis(np.asarray(query.points), w)).T[:, None, :] for w in query.multi_indices}
+            )
             for query in block_queries(problem)
         ]
 

@@ -12,7 +12,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from stablepdenet.experiments.campaign import Failure, Job, Worker
+from stablepdenet.experiments.campaign import FailedJob, Job, Worker
 
 PLAIN_INTERVAL = 60.0  # seconds between plain lines
 
@@ -42,7 +42,7 @@ class CampaignProgress:
         if self.live:
             self.live.stop()
 
-    def __call__(self, running: Sequence[Worker], failures: Mapping[str, Failure]) -> None:
+    def __call__(self, running: Sequence[Worker], failures: Mapping[str, FailedJob]) -> None:
         now = time.monotonic()
         for worker in running:
             self._look(worker, now)
@@ -69,7 +69,7 @@ class CampaignProgress:
         self.seen[worker.job.label] = (seconds + now - moment, steps + worker.steps - before)
         self.last[worker.process.pid] = (worker.steps, now)
 
-    def _time_left(self, running: Sequence[Worker], failures: Mapping[str, Failure]) -> str:
+    def _time_left(self, running: Sequence[Worker], failures: Mapping[str, FailedJob]) -> str:
         rates = {name: seconds / steps for name, (seconds, steps) in self.seen.items() if steps}
         left = [job for job in self.jobs if not job.done and job.name not in failures]
         if not rates or not left:

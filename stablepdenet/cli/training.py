@@ -55,7 +55,7 @@ def train(
         from stablepdenet.experiments.runs import finish, holds_run, resolve
 
         setup, resolved = resolve(problem, _changes(config, settings, seed, deterministic, method), recipe=recipe)
-        folder = out or Path("runs") / f"{problem}-{'all' if together else resolved.called}-{resolved.seed}"
+        folder = out or Path("runs") / f"{problem}-{'all' if together else resolved.display_name}-{resolved.seed}"
         if holds_run(folder) and not resume:
             raise ConfigError(f"'{folder}' already holds a run: pass --resume to continue it, or choose another --out.")
         if resolved.recipe == "robust":

@@ -116,7 +116,7 @@ class Config:
     training: TrainingConfig = TrainingConfig()
 
     @property
-    def called(self) -> str:
+    def display_name(self) -> str:
         """The method's name in tables: a recipe of its own stands under its own."""
         return self.method.name if self.recipe in SUITES else self.recipe
 

@@ -30,7 +30,7 @@ from stablepdenet.problems import Problem
 FORMAT = "stablepdenet-result-1"
 # Of a row; what else it says is the same in the whole file.
 COLUMNS = ("method", "setting", "attack", "metric", "value")
-Fields = dict[str, ndarray]
+StoredFields = dict[str, ndarray]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def path_of(folder: Path, recipe: str, problem: str, seed: int) -> Path:
     return folder / recipe / problem / f"seed-{seed}.json"
 
 
-def save_result(folder: Path, result: Result, fields: Fields | None = None) -> None:
+def save_result(folder: Path, result: Result, fields: StoredFields | None = None) -> None:
     """Writes the fields first: where the rows are, all is there."""
     path = path_of(folder, result.recipe, result.problem, result.seed)
     with storage(folder):
@@ -76,7 +76,7 @@ def load_results(folder: Path) -> list[Result]:
     return sorted(results, key=lambda result: (result.recipe, result.problem, result.seed))
 
 
-def load_fields(folder: Path, result: Result) -> Fields | None:
+def load_fields(folder: Path, result: Result) -> StoredFields | None:
     """What the figures of a result show, if it was kept.
 
     `axis.0`, `axis.1` are the grid's coordinates; `input.SETTING` (at axis.0), `reference.SETTING` and
@@ -93,7 +93,7 @@ def load_fields(folder: Path, result: Result) -> Fields | None:
         ) from None
 
 
-def fields_of(operators: Mapping[str, AbstractOperator], problem: Problem, found: Audit) -> Fields:
+def fields_of(operators: Mapping[str, AbstractOperator], problem: Problem, found: Audit) -> StoredFields:
     """What the figures show of an audit of the part `errors`: the first test input, clean and under the common
     perturbation, and the unseen ones, with their solutions. The names are those that `load_fields` tells."""
     measurer, shape = Measurer(problem), tuple(map(len, problem.axes))

@@ -13,7 +13,7 @@ from stablepdenet.errors import CheckpointError, ConfigError, Interrupted, shown
 from stablepdenet.experiments.config import AttackConfig, Config, override
 from stablepdenet.experiments.problems import PROBLEMS, complete_options, make_problem
 from stablepdenet.experiments.recipes import explain, settings_of
-from stablepdenet.experiments.training import SOLVED, Run, deployed, state_shapes, train, train_in, train_suite
+from stablepdenet.experiments.training import SOLVED, Run, state_shapes, train, train_in, train_suite, with_refinement
 from stablepdenet.experiments.training.run import load_config
 from stablepdenet.experiments.training.suite import NewReport
 from stablepdenet.experiments.training.train import run_in
@@ -69,7 +69,7 @@ def by_recipe(
     if config.operator.kind == SOLVED:
         return solve_in(Path(folder), problem, config) if folder else solve(problem)
     state = train_in(folder, problem, config, report=report) if folder else train(problem, config, report=report)
-    operator = deployed(state.trained, problem, config)
+    operator = with_refinement(state.trained, problem, config)
     warn_unsettled(operator, problem)
     return operator
 
@@ -126,7 +126,7 @@ def start(
     if together and config.operator.kind == SOLVED:
         raise ConfigError("operator.kind = solved has nothing to train by three methods: take --recipe robust instead.")
     if not together:
-        name = config.called
+        name = config.display_name
         return {name: train_in(folder, problem, config, report=new_report(name, config))}
     with storage(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -151,9 +151,9 @@ def finish(
     """The operators that `folder` is for, as they answer: solved, or trained to the end."""
     if config.operator.kind == SOLVED and not together:
         _require_own(folder, together)
-        return {config.called: solve_in(folder, problem, config)}
+        return {config.display_name: solve_in(folder, problem, config)}
     states = start(problem, config, folder, together=together, new_report=new_report)
-    return {name: deployed(state.trained, problem, config) for name, state in states.items()}
+    return {name: with_refinement(state.trained, problem, config) for name, state in states.items()}
 
 
 def resume(folder: Path, *, new_report: NewReport) -> tuple[Problem, Config, dict[str, AbstractOperator]]:
@@ -179,7 +179,7 @@ def load_operators(folders: Sequence[Path]) -> tuple[Problem, Config, dict[str, 
         for what, one, other in (("problem", first.problem, config.problem), ("seed", first.seed, config.seed)):
             if one != other:
                 raise ConfigError(f"'{singles[0]}' and '{folder}' differ in their {what}: evaluate them one by one.")
-    methods = [config.called for config in configs.values()]
+    methods = [config.display_name for config in configs.values()]
     twice = next((name for name in methods if methods.count(name) > 1), None)
     if twice:
         raise ConfigError(f"Two of the runs are of the method {twice}: evaluate them one by one.")
@@ -191,7 +191,7 @@ def load_operators(folders: Sequence[Path]) -> tuple[Problem, Config, dict[str, 
             raise CheckpointError(
                 f"'{folder}' is not trained to its end: `stablepdenet resume {quote(str(folder))}` finishes it."
             )
-        operators[config.called] = operator
+        operators[config.display_name] = operator
     return dataclasses.replace(problem, name=label(first)), first, operators
 
 
@@ -237,4 +237,4 @@ def _load(folder: Path, problem: Problem) -> tuple[AbstractOperator, int]:
         raise CheckpointError(
             f"'{folder}' has no checkpoint yet: continue it with `stablepdenet resume {quote(str(folder))}`."
         )
-    return deployed(state.trained, problem, config), int(state.step)
+    return with_refinement(state.trained, problem, config), int(state.step)

@@ -13,7 +13,7 @@ from stablepdenet.errors import CheckpointError, ConfigError
 from stablepdenet.experiments.config import Config
 from stablepdenet.experiments.problems import make_problem
 from stablepdenet.experiments.runs import problem_of
-from stablepdenet.experiments.training import deployed, make_operator
+from stablepdenet.experiments.training import make_operator, with_refinement
 from stablepdenet.experiments.training.run import load_config
 from stablepdenet.files import from_arrays, read_arrays, storage, to_arrays, write_synced
 from stablepdenet.operators import AbstractOperator
@@ -43,7 +43,7 @@ def load_model(problem: str, method: str = "stable") -> AbstractOperator:
             f"{', '.join((*METHODS, ROBUST))}."
         )
     config, operator = read_model((zoo / f"{problem}-{method}.safetensors").read_bytes(), f"{problem}-{method}")
-    return deployed(operator, problem_of(config), config) if config.operator.refinements else operator
+    return with_refinement(operator, problem_of(config), config) if config.operator.refinements else operator
 
 
 def write_model(operator: AbstractOperator, config: Config, path: Path) -> None:

@@ -69,10 +69,12 @@ class Ansatz:
 
 
 def table(
-    functions: Functions, points: Float[ndarray, "n dim"], words: Sequence[Derivative], number: int = 0
+    functions: Functions, points: Float[ndarray, "n dim"], multi_indices: Sequence[Derivative], number: int = 0
 ) -> dict[Derivative, Float[ndarray, "n k"]]:
     """Derivatives of one component at known points, in float64; also while a program is traced, for which they are
     constants then."""
     with jax.ensure_compile_time_eval(), jax.enable_x64(True):
-        compiled = jax.jit(lambda points: nested_derivatives(component(functions, number), points, tuple(words)))
-        return {word: np.asarray(found) for word, found in compiled(jnp.asarray(points, jnp.float64)).items()}
+        compiled = jax.jit(
+            lambda points: nested_derivatives(component(functions, number), points, tuple(multi_indices))
+        )
+        return {index: np.asarray(found) for index, found in compiled(jnp.asarray(points, jnp.float64)).items()}

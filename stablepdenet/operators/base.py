@@ -34,14 +34,14 @@ class Query(NamedTuple):
     component: int = 0
 
     @property
-    def words(self) -> tuple[Derivative, ...]:
+    def multi_indices(self) -> tuple[Derivative, ...]:
         """All derivatives that the answer needs."""
         return tuple(dict.fromkeys((*self.wanted, *self.combination)))
 
     def answer(self, derivatives: Mapping[Derivative, Array]) -> dict[Derivative, Array]:
-        """What is asked for, from all `words`; points are the arrays' last axis."""
-        fields = {word: derivatives[word] for word in self.wanted}
-        terms = [jnp.asarray(c, derivatives[word].dtype) * derivatives[word] for word, c in self.combination.items()]
+        """What is asked for, from all `multi_indices`; points are the arrays' last axis."""
+        fields = {index: derivatives[index] for index in self.wanted}
+        terms = [jnp.asarray(c, derivatives[index].dtype) * derivatives[index] for index, c in self.combination.items()]
         return fields | ({SUM: sum(terms[1:], terms[0])} if terms else {})
 
 
@@ -72,7 +72,7 @@ class AbstractOperator(eqx.Module):
         """The solutions for all inputs at the points that `table` was made for."""
         return self(a, table)
 
-    def on(self, queries: Sequence[Query]) -> Evaluator:
+    def prepare(self, queries: Sequence[Query]) -> Evaluator:
         """Fixes the points, so that what does not depend on the input is computed once and shared by every call of the
         result.
 
@@ -82,7 +82,9 @@ class AbstractOperator(eqx.Module):
         def evaluate(a: Float[Array, "batch m"]) -> list[Fields]:
             points = [jnp.asarray(query.points) for query in queries]
             return [
-                query.answer(nested_derivatives(component(partial(self, a), query.component), where, query.words))
+                query.answer(
+                    nested_derivatives(component(partial(self, a), query.component), where, query.multi_indices)
+                )
                 for query, where in zip(queries, points, strict=True)
             ]
 
@@ -93,7 +95,7 @@ class AbstractOperator(eqx.Module):
     ) -> Fields:
         """The derivatives `wanted` (tuples of coordinate numbers, `()` for the value) of one component, for all inputs
         at all points."""
-        return self.on([Query(jnp.asarray(points), tuple(wanted), component=number)])(a)[0]
+        return self.prepare([Query(jnp.asarray(points), tuple(wanted), component=number)])(a)[0]
 
     def jacobian(
         self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]
@@ -145,15 +147,17 @@ class AbstractBasisOperator(AbstractOperator):
 
     def features(self, query: Query) -> Fields:
         """What a query asks for, of every phi: k x n."""
-        found = nested_derivatives(component(self.basis, query.component), jnp.asarray(query.points), query.words)
-        return query.answer({word: entry.T for word, entry in found.items()})
+        found = nested_derivatives(
+            component(self.basis, query.component), jnp.asarray(query.points), query.multi_indices
+        )
+        return query.answer({index: entry.T for index, entry in found.items()})
 
-    def on(self, queries: Sequence[Query]) -> Evaluator:
+    def prepare(self, queries: Sequence[Query]) -> Evaluator:
         features = [self.features(query) for query in queries]
 
         def evaluate(a: Float[Array, "batch m"]) -> list[Fields]:
             c = self.coefficients(a)
-            return [{word: c @ entry for word, entry in fields.items()} for fields in features]
+            return [{index: c @ entry for index, entry in fields.items()} for fields in features]
 
         return evaluate
 

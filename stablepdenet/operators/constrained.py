@@ -46,18 +46,18 @@ class ConstrainedOperator(AbstractBasisOperator):
             return super().features(query)
         inner = _inner(self.ansatz, query)
         own, lift = inner.outer(self.operator.features(inner.query)), inner.lift
-        return {word: jnp.concatenate([own[word], lift[word]]) if lift else own[word] for word in own}
+        return {index: jnp.concatenate([own[index], lift[index]]) if lift else own[index] for index in own}
 
-    def on(self, queries: Sequence[Query]) -> Evaluator:
+    def prepare(self, queries: Sequence[Query]) -> Evaluator:
         if any(isinstance(query.points, jax.core.Tracer) for query in queries):
-            return super().on(queries)
+            return super().prepare(queries)
         parts = [_inner(self.ansatz, query) for query in queries]
-        inside = self.operator.on([part.query for part in parts])
+        inside = self.operator.prepare([part.query for part in parts])
 
         def evaluate(a: Float[Array, "batch m"]) -> list[Fields]:
             own = [part.outer(fields) for part, fields in zip(parts, inside(a), strict=True)]
             return [
-                {word: entry + a @ part.lift[word] if part.lift else entry for word, entry in fields.items()}
+                {index: entry + a @ part.lift[index] if part.lift else entry for index, entry in fields.items()}
                 for part, fields in zip(parts, own, strict=True)
             ]
 
@@ -74,49 +74,49 @@ class _Inner(NamedTuple):
 
 def _inner(ansatz: Ansatz, query: Query) -> _Inner:
     """By Leibniz' rule: D_w (E v) = sum over parts s of the letters of w of D_s E D_(w - s) v."""
-    lifted = _derivatives(ansatz.lift, query, query.words) if ansatz.lift else {}
-    lift = query.answer({word: jnp.asarray(entry) for word, entry in lifted.items()}) if lifted else {}
+    lifted = _derivatives(ansatz.lift, query, query.multi_indices) if ansatz.lift else {}
+    lift = query.answer({index: jnp.asarray(entry) for index, entry in lifted.items()}) if lifted else {}
     if ansatz.envelope is None:
         return _Inner(query, lambda fields: fields, lift)
-    parts = tuple({part for word in query.words for part, _ in _splits(word)})
+    parts = tuple({part for index in query.multi_indices for part, _ in _splits(index)})
     envelope = _derivatives(ansatz.envelope, query, parts)
 
-    def terms(word: Derivative) -> dict[Derivative, Any]:
+    def terms(index: Derivative) -> dict[Derivative, Any]:
         found: dict[Derivative, Any] = {}
-        for part, rest in _splits(word):
+        for part, rest in _splits(index):
             factor = envelope[part][query.component]
             if not part or np.any(factor):  # one at least, where the envelope vanishes altogether
                 found[rest] = found.get(rest, 0.0) + factor
         return found
 
     combination: dict[Derivative, Any] = {}
-    for word, coefficient in query.combination.items():
-        for rest, factor in terms(word).items():
+    for index, coefficient in query.combination.items():
+        for rest, factor in terms(index).items():
             combination[rest] = combination.get(rest, 0.0) + coefficient * factor
-    products = {word: terms(word) for word in query.wanted}
+    products = {index: terms(index) for index in query.wanted}
     wanted = tuple(dict.fromkeys(rest for found in products.values() for rest in found))
 
     def outer(fields: Fields) -> Fields:
         own = {}
-        for word, found in products.items():
+        for index, found in products.items():
             shares = [jnp.asarray(factor, jnp.float32) * fields[rest] for rest, factor in found.items()]
-            own[word] = sum(shares[1:], shares[0])
+            own[index] = sum(shares[1:], shares[0])
         return own | ({SUM: fields[SUM]} if query.combination else {})
 
     return _Inner(Query(query.points, wanted, combination, query.component), outer, lift)
 
 
-def _splits(word: Derivative) -> list[tuple[Derivative, Derivative]]:
-    """All ways to share out the letters of `word`."""
-    numbers = range(len(word))
+def _splits(index: Derivative) -> list[tuple[Derivative, Derivative]]:
+    """All ways to share out the derivatives of `index`."""
+    numbers = range(len(index))
     return [
-        (tuple(word[i] for i in chosen), tuple(word[i] for i in numbers if i not in chosen))
-        for size in range(len(word) + 1)
+        (tuple(index[i] for i in chosen), tuple(index[i] for i in numbers if i not in chosen))
+        for size in range(len(index) + 1)
         for chosen in combinations(numbers, size)
     ]
 
 
-def _derivatives(functions: Functions, query: Query, words: Sequence[Derivative]) -> dict[Derivative, Any]:
+def _derivatives(functions: Functions, query: Query, multi_indices: Sequence[Derivative]) -> dict[Derivative, Any]:
     """As k x n."""
-    found = table(functions, np.asarray(query.points), words, query.component)
-    return {word: np.asarray(entry.T, np.float32) for word, entry in found.items()}
+    found = table(functions, np.asarray(query.points), multi_indices, query.component)
+    return {index: np.asarray(entry.T, np.float32) for index, entry in found.items()}

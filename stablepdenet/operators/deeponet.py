@@ -97,24 +97,26 @@ class DeepONet(AbstractBasisOperator):
 
     def features(self, query: Query) -> Fields:
         weight, bias = self._after(query.component)
-        found = {word: _through(weight, entry) for word, entry in self._hidden(query).items()}
+        found = {index: _through(weight, entry) for index, entry in self._hidden(query).items()}
         own = jnp.eye(self.components, dtype=bias.dtype)[:, query.component]
 
-        def constants(word: Derivative) -> Float[Array, "_ n"]:
-            share = query.combination.get((), 0.0) if word == SUM else float(not word)
+        def constants(index: Derivative) -> Float[Array, "_ n"]:
+            share = query.combination.get((), 0.0) if index == SUM else float(not index)
             ones = jnp.broadcast_to(jnp.asarray(share, bias.dtype), (1, len(query.points)))
             return jnp.concatenate([bias[:, None] * ones, own[:, None] * ones])
 
-        return {word: jnp.pad(entry, ((0, self.components), (0, 0))) + constants(word) for word, entry in found.items()}
+        return {
+            index: jnp.pad(entry, ((0, self.components), (0, 0))) + constants(index) for index, entry in found.items()
+        }
 
-    def on(self, queries: Sequence[Query]) -> Evaluator:
+    def prepare(self, queries: Sequence[Query]) -> Evaluator:
         # u = b . (W^T h + c) + b_0 = (W b) . h + (b . c + b_0), with h the trunk's last hidden layer. W is applied to
         # the inputs' side where they are clearly fewer than points. Else it is applied to the points' side: at equal
         # numbers a training step does not care, and an attack needs that once. The constant is the value's alone.
         lasts = [self._after(query.component) for query in queries]
         hidden = [self._hidden(query) for query in queries]
         whole = [
-            {word: _through(weight, entry) for word, entry in jet.items()}
+            {index: _through(weight, entry) for index, entry in jet.items()}
             for jet, (weight, _) in zip(hidden, lasts, strict=True)
         ]
         columns = sum(entry.shape[1] for jet in hidden for entry in jet.values())
@@ -129,13 +131,13 @@ class DeepONet(AbstractBasisOperator):
                 for number, (_, bias) in used.items()
             }
 
-            def field(query: Query, word: Derivative, entry: Array) -> Float[Array, "batch n"]:
-                share = query.combination.get((), 0.0) if word == SUM else float(not word)
+            def field(query: Query, index: Derivative, entry: Array) -> Float[Array, "batch n"]:
+                share = query.combination.get((), 0.0) if index == SUM else float(not index)
                 constant = jnp.asarray(share, entry.dtype) * constants[query.component] if np.any(share) else 0.0
                 return factors[query.component] @ entry + constant
 
             return [
-                {word: field(query, word, entry) for word, entry in jet.items()}
+                {index: field(query, index, entry) for index, entry in jet.items()}
                 for query, jet in zip(queries, hidden if few else whole, strict=True)
             ]
 

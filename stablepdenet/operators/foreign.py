@@ -106,7 +106,7 @@ def capabilities(
     one, grid = a[:1], jnp.asarray(points)
     probes: dict[str, tuple[Evaluator, Sequence[Query]]] = {
         "inputs": (lambda a: [{(): operator(a, grid)}], [Query(grid, ((),))]),
-        "points": (lambda a: operator.on(queries)(a), queries),
+        "points": (lambda a: operator.prepare(queries)(a), queries),
     }
     reasons = {}
     for name, (evaluate, asked) in probes.items():

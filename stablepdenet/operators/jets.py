@@ -22,7 +22,7 @@ from numpy import ndarray
 
 Derivative = tuple[int, ...]
 Jet = dict[Derivative, Float[Array, "_ _"]]
-# c_w for each word w: a number, or one for each point.
+# c_w for each multi-index w: a number, or one for each point.
 Combination = Mapping[Derivative, float | Float[ndarray, " n"]]
 # No coordinate has this number.
 SUM: Derivative = (-1,)
@@ -43,22 +43,22 @@ class Taylor:
         self.needed = closure(wanted, combination)
         self.columns = len(points) >= MANY
         self.points = self._turn(points)
-        self.coefficients = {word: self._along_points(c) for word, c in combination.items()}
+        self.coefficients = {index: self._along_points(c) for index, c in combination.items()}
 
     def seed(self) -> Jet:
         """The jet of the coordinates themselves; here and in all layers SUM leaves out the value's share."""
         dimension = self.points.shape[0 if self.columns else 1]
         unit = jnp.eye(dimension, dtype=self.points.dtype)
         jet: Jet = {(): self.points, **{(i,): self._turn(unit[i : i + 1]) for i in range(dimension)}}
-        return jet | _total({SUM: [c * jet[word] for word, c in self.coefficients.items() if len(word) == 1]})
+        return jet | _total({SUM: [c * jet[index] for index, c in self.coefficients.items() if len(index) == 1]})
 
     def embed(self, function: Callable[[Float[Array, "n dim"]], Float[Array, "n features"]]) -> Jet:
         """The jet of functions of the coordinates. They are few, so each derivative is taken for itself."""
-        words = tuple(dict.fromkeys((*self.needed, *self.coefficients)))
-        found = nested_derivatives(function, self._turn(self.points), words)
-        jet = {word: self._turn(entry) for word, entry in found.items()}
-        shares = [c * jet[word] for word, c in self.coefficients.items() if word]
-        return {word: jet[word] for word in self.needed} | _total({SUM: shares})
+        multi_indices = tuple(dict.fromkeys((*self.needed, *self.coefficients)))
+        found = nested_derivatives(function, self._turn(self.points), multi_indices)
+        jet = {index: self._turn(entry) for index, entry in found.items()}
+        shares = [c * jet[index] for index, c in self.coefficients.items() if index]
+        return {index: jet[index] for index in self.needed} | _total({SUM: shares})
 
     def linear(self, jet: Jet, weight: Float[Array, "fan_in fan_out"], bias: Float[Array, " fan_out"]) -> Jet:
         """The jet of z W + b: every entry passes through W, only the value meets b.
@@ -66,7 +66,7 @@ class Taylor:
         One product per entry: stacking them into a single larger one measures slower, because the copies cost more than
         the larger product gains.
         """
-        mapped = {word: weight.T @ entry if self.columns else entry @ weight for word, entry in jet.items()}
+        mapped = {index: weight.T @ entry if self.columns else entry @ weight for index, entry in jet.items()}
         return mapped | {(): mapped[()] + self._turn(bias[None])}
 
     def tanh(self, jet: Jet) -> Jet:
@@ -78,23 +78,23 @@ class Taylor:
         """
         h = jnp.tanh(jet[()])
         # A backward pass makes the many factors again, in the loops that use them, rather than read them from memory.
-        return {(): h, **jax.checkpoint(self._chain_rule)(h, {word: entry for word, entry in jet.items() if word})}
+        return {(): h, **jax.checkpoint(self._chain_rule)(h, {index: entry for index, entry in jet.items() if index})}
 
     def _chain_rule(self, h: Float[Array, "_ _"], jet: Jet) -> Jet:
         """The entries of tanh's jet but the value h."""
         slope = 1.0 - h * h
 
-        def products(word: Derivative) -> Iterator[tuple[int, Float[Array, "_ _"]]]:
-            for partition in _partitions(word):
+        def products(index: Derivative) -> Iterator[tuple[int, Float[Array, "_ _"]]]:
+            for partition in _partitions(index):
                 if partition and all(block in jet for block in partition):
                     term = slope * _polynomial(h, _tanh_polynomial(len(partition)))
                     for block in partition:
                         term = term * jet[block]
                     yield len(partition), term
 
-        terms = {word: [term for _, term in products(word)] for word in self.needed if word}
+        terms = {index: [term for _, term in products(index)] for index in self.needed if index}
         terms[SUM] = [slope * jet[SUM]] if SUM in jet else []
-        terms[SUM] += [c * t for word, c in self.coefficients.items() for blocks, t in products(word) if blocks > 1]
+        terms[SUM] += [c * t for index, c in self.coefficients.items() for blocks, t in products(index) if blocks > 1]
         return _total(terms)
 
     def result(self, jet: Jet) -> Jet:
@@ -102,7 +102,7 @@ class Taylor:
         if () in self.coefficients:
             jet = jet | _total({SUM: [self.coefficients[()] * jet[()], *([jet[SUM]] if SUM in jet else [])]})
         asked = (*self.wanted, *([SUM] if self.coefficients else []))
-        return {word: jet[word] if self.columns else jet[word].T for word in asked}
+        return {index: jet[index] if self.columns else jet[index].T for index in asked}
 
     def _turn(self, rows: Float[Array, "n k"]) -> Float[Array, "_ _"]:
         """An array with points (or one value for all of them) in its rows, as it is kept here."""
@@ -113,7 +113,9 @@ class Taylor:
 
 
 def nested_derivatives(
-    function: Callable[[Float[Array, "n dim"]], Array], points: Float[Array, "n dim"], words: Sequence[Derivative]
+    function: Callable[[Float[Array, "n dim"]], Array],
+    points: Float[Array, "n dim"],
+    multi_indices: Sequence[Derivative],
 ) -> dict[Derivative, Array]:
     """Derivatives in the coordinates by one jax.jvp per order. What `function` gives for a point must depend on that
     point alone, so that one tangent serves all points."""
@@ -126,32 +128,32 @@ def nested_derivatives(
         return derivative
 
     found = {}
-    for word in words:
+    for index in multi_indices:
         derivative = function
-        for coordinate in word:
+        for coordinate in index:
             derivative = along(coordinate, derivative)
-        found[word] = derivative(points)
+        found[index] = derivative(points)
     return found
 
 
 def closure(wanted: Sequence[Derivative], combination: Combination) -> tuple[Derivative, ...]:
     """Every derivative that the chain rule needs on the way to `wanted` and to a combination, lowest order first."""
-    found = {part for word in wanted for size in range(len(word) + 1) for part in combinations(word, size)}
-    found |= {part for word in combination for size in range(len(word)) for part in combinations(word, size)}
-    return tuple(sorted(found | {()}, key=lambda word: (len(word), word)))
+    found = {part for index in wanted for size in range(len(index) + 1) for part in combinations(index, size)}
+    found |= {part for index in combination for size in range(len(index)) for part in combinations(index, size)}
+    return tuple(sorted(found | {()}, key=lambda index: (len(index), index)))
 
 
 def _total(terms: Mapping[Derivative, Sequence[Array]]) -> Jet:
     """Each entry's sum; without terms there is no entry."""
-    return {word: sum(parts[1:], parts[0]) for word, parts in terms.items() if parts}
+    return {index: sum(parts[1:], parts[0]) for index, parts in terms.items() if parts}
 
 
-def _partitions(word: Derivative) -> Iterator[tuple[Derivative, ...]]:
-    """All set partitions of the letters of `word` (equal letters count as different ones, as the formula asks)."""
-    if not word:
+def _partitions(index: Derivative) -> Iterator[tuple[Derivative, ...]]:
+    """All set partitions of the derivatives in `index` (equal ones count as different, as the formula asks)."""
+    if not index:
         yield ()
         return
-    head, rest = word[0], word[1:]
+    head, rest = index[0], index[1:]
     for size in range(len(rest) + 1):
         for chosen in combinations(range(len(rest)), size):
             block = (head, *(rest[i] for i in chosen))

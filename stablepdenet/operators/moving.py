@@ -46,7 +46,7 @@ class MovingFrameOperator(AbstractOperator):
     def combine(self, table: Resting, a: Float[Array, "batch m"]) -> Float[Array, "batch n"]:
         return self._answer(table, *self._at_rest(a))
 
-    def on(self, queries: Sequence[Query]) -> Evaluator:
+    def prepare(self, queries: Sequence[Query]) -> Evaluator:
         """By nested forward mode, with one set of coefficients for all derivatives."""
 
         def evaluate(a: Float[Array, "batch m"]) -> list[Fields]:
@@ -57,7 +57,7 @@ class MovingFrameOperator(AbstractOperator):
 
             points = [jnp.asarray(query.points) for query in queries]
             return [
-                query.answer(nested_derivatives(answer, where, query.words))
+                query.answer(nested_derivatives(answer, where, query.multi_indices))
                 for query, where in zip(queries, points, strict=True)
             ]
 

@@ -25,9 +25,9 @@ _TORCH = Lock()
 class TorchOperator(AbstractOperator):
     """A torch.nn.Module, or any function of tensors, (a, points) -> u: (batch, m), (n, dim) -> (batch, n).
 
-    PyTorch computes u, its derivatives in the points (by `on` alone, not by differentiating a call) and the gradients
-    of both in `a`. The module stays in the mode, `train` or `eval`, that it is in; it gets tensors of the dtype and on
-    the device of its parameters.
+    PyTorch computes u, its derivatives in the points (by `prepare` alone, not by differentiating a call) and the
+    gradients of both in `a`. The module stays in the mode, `train` or `eval`, that it is in; it gets tensors of the
+    dtype and on the device of its parameters.
     """
 
     module: Solution = eqx.field(static=True)
@@ -44,10 +44,10 @@ class TorchOperator(AbstractOperator):
         (columns,) = on_host(host, [(batch * m, len(points))], rows, points, directions)
         return jnp.swapaxes(columns.reshape(batch, m, len(points)), 1, 2)
 
-    def on(self, queries: Sequence[Query]) -> Evaluator:
+    def prepare(self, queries: Sequence[Query]) -> Evaluator:
         points = [jnp.asarray(query.points) for query in queries]
-        wanted = [query.words for query in queries]
-        columns = [len(query.points) for query in queries for _ in query.words]
+        wanted = [query.multi_indices for query in queries]
+        columns = [len(query.points) for query in queries for _ in query.multi_indices]
 
         @jax.custom_vjp
         def solve(a: Array) -> list[Array]:
@@ -66,7 +66,7 @@ class TorchOperator(AbstractOperator):
 
         def evaluate(a: Float[Array, "batch m"]) -> list[Fields]:
             u = iter(solve(a))
-            return [query.answer({word: next(u) for word in query.words}) for query in queries]
+            return [query.answer({index: next(u) for index in query.multi_indices}) for query in queries]
 
         return evaluate
 
@@ -108,14 +108,14 @@ def _torch_derivatives(
         return extended
 
     results: list[Any] = []
-    for words, x in zip(wanted, points, strict=True):
+    for multi_indices, x in zip(wanted, points, strict=True):
         found: dict[Derivative, Any] = {}
         # Longest first: the way to u_xx passes u and u_x.
-        for word in sorted(words, key=len, reverse=True):
-            if word not in found:
+        for index in sorted(multi_indices, key=len, reverse=True):
+            if index not in found:
                 function: Callable[[Any], tuple[Any, ...]] = lambda x: (module(a, x),)  # noqa: E731
-                for coordinate in word:
+                for coordinate in index:
                     function = along(coordinate, function)
-                found |= {word[:order]: u for order, u in enumerate(function(x))}
-        results += [found[word] for word in words]
+                found |= {index[:order]: u for order, u in enumerate(function(x))}
+        results += [found[index] for index in multi_indices]
     return tuple(results)

@@ -73,8 +73,8 @@ class Problem:
     """A parametric PDE from inputs to a solution, posed on a box.
 
     `solution` names the components of the solution, `inputs` the inputs; both enter the blocks by these names, inputs
-    always at their perturbed values. `ansatz` says what is known of solutions, `fine` are the blocks on the points that
-    `solve` and `refine` take, where the problem's own are too few or not where they should be.
+    always at their perturbed values. `ansatz` says what is known of solutions. `refinement_blocks` are the blocks on
+    the points that `solve` and `refine` take, where the problem's own are too few or not where they should be.
 
     What measuring needs may be left out: the `reference` takes inputs to solutions on the tensor grid of `axes` (the
     first coordinate slowest; batch x points, or batch x points x components), in float64. The `attack` says which
@@ -98,7 +98,7 @@ class Problem:
     fronts: bool = False
     embedding: str = PLAIN
     ansatz: Ansatz | None = None
-    fine: tuple[Block, ...] = ()
+    refinement_blocks: tuple[Block, ...] = ()
 
     def __post_init__(self) -> None:
         check_names(self.domain, self.solution, self.inputs)
@@ -120,9 +120,11 @@ class Problem:
             raise ConfigError(f"Problem '{self.name}': fronts are followed in (x, t), so there must be two axes.")
         if self.embedding not in EMBEDDINGS:
             raise ConfigError(f"Problem '{self.name}': embedding must be one of {', '.join(EMBEDDINGS)}.")
-        if self.fine and sorted(block.name for block in self.fine) != sorted(names):
-            raise ConfigError(f"Problem '{self.name}': fine must have the blocks {', '.join(names)}, each once.")
-        for block in (*self.blocks, *self.fine):
+        if self.refinement_blocks and sorted(block.name for block in self.refinement_blocks) != sorted(names):
+            raise ConfigError(
+                f"Problem '{self.name}': refinement_blocks must have the blocks {', '.join(names)}, each once."
+            )
+        for block in (*self.blocks, *self.refinement_blocks):
             terms = self.terms(block)
             if not terms.solution and not terms.inputs:
                 raise ConfigError(f"Block '{block.name}' asks for neither the solution nor an input.")

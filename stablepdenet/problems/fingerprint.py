@@ -30,7 +30,7 @@ def fingerprint(problem: Problem) -> str:
     inputs = [(name, problem.inputs[name].of, problem.inputs[name].size) for name in problem.inputs]
     digest = hashlib.sha256(repr((problem.domain, problem.solution, inputs)).encode())
     with jax.enable_x64(True):
-        for block in (*problem.blocks, *problem.fine):
+        for block in (*problem.blocks, *problem.refinement_blocks):
             bound = BoundBlock(problem, block)
             digest.update(repr((block.name, block.weight, sorted(bound.terms.solution.items()))).encode())
             digest.update(_rounded(block.points))

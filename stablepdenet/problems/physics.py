@@ -22,7 +22,7 @@ def residual_map(operator: AbstractOperator, problem: Problem) -> ResidualMap:
     result pays for the inputs only. A step that needs clean and attacked residuals, and an attack that needs many,
     share it.
     """
-    evaluate = operator.on(block_queries(problem))
+    evaluate = operator.prepare(block_queries(problem))
     residuals = block_residuals(problem)
     return lambda a: residuals(evaluate(a), a)
 

@@ -119,11 +119,12 @@ class SpectralOperator(AbstractOperator):
         sound = settled(found) & settled(better._replace(arrived=found.arrived))
         return Estimated(u, errors, jnp.where(sound, SAFETY * share + ROUNDING, jnp.inf))
 
-    def on(self, queries: Sequence[Query]) -> Evaluator:
+    def prepare(self, queries: Sequence[Query]) -> Evaluator:
         if any(isinstance(query.points, jax.core.Tracer) for query in queries):
-            return super().on(queries)
+            return super().prepare(queries)
         tables = [
-            {word: places_of(self.plan, np.asarray(q.points, np.float64), word) for word in q.words} for q in queries
+            {word: places_of(self.plan, np.asarray(q.points, np.float64), word) for word in q.multi_indices}
+            for q in queries
         ]
 
         def evaluate(a: Float[Array, "batch m"]) -> list[Fields]:

@@ -13,10 +13,10 @@ from stablepdenet.system.signals import stop_requests
 from stablepdenet.training.failure import culprit, examine, keep, locate
 from stablepdenet.training.objectives import Terms
 from stablepdenet.training.program import Program, Validation
-from stablepdenet.training.run import AbstractRun, Past, Row
+from stablepdenet.training.run import AbstractRun, LogRow, Past
 from stablepdenet.training.state import TrainState
 
-Report = Callable[[Row], None]
+Report = Callable[[LogRow], None]
 # A loss of so many times the first one does not come back.
 EXPLODED = 1e6
 BEGINNING = Past()
@@ -64,7 +64,7 @@ def take_steps(
     return state
 
 
-def _row(step: int, spent: float, terms: Terms, state: TrainState, found: Validation | None) -> Row:
+def _row(step: int, spent: float, terms: Terms, state: TrainState, found: Validation | None) -> LogRow:
     """A line of the log."""
     attacked = found.attacked if found else None
     return {

@@ -10,7 +10,7 @@ from typing import final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from stablepdenet.training.run import Row
+from stablepdenet.training.run import LogRow
 
 PLAIN_INTERVAL = 10.0  # seconds between plain lines
 
@@ -36,7 +36,7 @@ class ProgressReport:
             self.task = self.bar.add_task(title, total=steps, numbers="")
             self.bar.start()
 
-    def __call__(self, row: Row) -> None:
+    def __call__(self, row: LogRow) -> None:
         step, now = int(row["step"] or 0), time.monotonic()
         if self.first is None:
             # The first chunk compiles: the rate is measured from its end.

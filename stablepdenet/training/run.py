@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from stablepdenet.training.state import TrainState
 
 # A line of the log. What was not measured at a step is None, an empty cell.
-Row = dict[str, float | None]
+LogRow = dict[str, float | None]
 
 
 class Past(NamedTuple):
@@ -27,7 +27,7 @@ class AbstractRun(ABC):
     checkpoint_every: int
 
     @abstractmethod
-    def append(self, row: Row) -> None:
+    def append(self, row: LogRow) -> None:
         """Adds a line to the log."""
 
     @abstractmethod

@@ -20,14 +20,14 @@ from stablepdenet.experiments.campaign.plan import BUDGETS, LAST, Job, steps_of
 from stablepdenet.experiments.config import SUITES, Config, override
 from stablepdenet.experiments.results import Result, fields_of, save_result
 from stablepdenet.experiments.runs import resolve, solve_in, start
-from stablepdenet.experiments.training import SOLVED, deployed
+from stablepdenet.experiments.training import SOLVED, with_refinement
 from stablepdenet.experiments.zoo import load_model, write_model
 from stablepdenet.files import storage
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.problems import Problem
 from stablepdenet.training import Report
 from stablepdenet.training.objectives import METHODS
-from stablepdenet.training.run import Row
+from stablepdenet.training.run import LogRow
 
 # Searches for the worst case take long: they are made on so many inputs at most.
 FEW = 200
@@ -52,22 +52,22 @@ def run_job(job: Job, tell: Tell) -> None:
     def new_report(name: str, config: Config) -> Report:
         earlier = list(METHODS).index(name) * (training.steps - training.warmup) if name in METHODS else 0
 
-        def report(row: Row) -> None:
+        def report(row: LogRow) -> None:
             step = int(row["step"] or 0)
             tell(name, step, earlier + step)
 
         return report
 
-    with _alone(job, tell):
+    with _locked(job, tell):
         if job.done:
             return
         together = job.base in SUITES
         began = time.perf_counter()
         if config.operator.kind == SOLVED:
-            states, best = {}, {config.called: solve_in(job.runs, problem, config)}
+            states, best = {}, {config.display_name: solve_in(job.runs, problem, config)}
         else:
             states = start(problem, config, job.runs, together=together, new_report=new_report)
-            best = {name: deployed(state.trained, problem, config) for name, state in states.items()}
+            best = {name: with_refinement(state.trained, problem, config) for name, state in states.items()}
         kept = {
             name: Kept(override(config, {"method.name": name}), job.runs / name)
             if together
@@ -106,7 +106,7 @@ class Kept(NamedTuple):
 
 
 @contextmanager
-def _alone(job: Job, tell: Tell) -> Iterator[None]:
+def _locked(job: Job, tell: Tell) -> Iterator[None]:
     """One process at a time in a folder: a killed campaign may leave a worker behind that has not noticed yet."""
     lock = FileLock(job.runs / "job.lock")
     while True:

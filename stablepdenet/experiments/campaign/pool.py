@@ -20,7 +20,7 @@ POLL = 0.2  # seconds
 PATIENCE = 20.0  # seconds for a worker to checkpoint before it is killed; killing loses work, never results
 
 
-class Failure(NamedTuple):
+class FailedJob(NamedTuple):
     """What a worker said last, and its exit code."""
 
     message: str
@@ -69,34 +69,34 @@ class Worker:
             thread.join(timeout=PATIENCE)
         return True
 
-    def failure(self) -> Failure:
+    def failure(self) -> FailedJob:
         """Why it ended without its results; all that it said is kept beside its trainings."""
         with suppress(OSError):
             (self.job.runs / "error.txt").write_text("\n".join(self.messages) + "\n", encoding="utf-8")
         code = self.process.returncode
         said = self.messages[-1] if self.messages else f"it ended with code {code} and without a word"
-        return Failure(said, code if code > 0 else 1)
+        return FailedJob(said, code if code > 0 else 1)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CampaignOutcome:
     """How a campaign ended: the jobs that failed, and the signal that stopped it, if any."""
 
-    failures: Mapping[str, Failure]
+    failures: Mapping[str, FailedJob]
     stopped: int | None
 
 
-Show = Callable[[Sequence[Worker], Mapping[str, Failure]], None]
+Show = Callable[[Sequence[Worker], Mapping[str, FailedJob]], None]
 
 
-def run_jobs(jobs: Sequence[Job], workers: int, show: Show) -> Outcome:
+def run_jobs(jobs: Sequence[Job], workers: int, show: Show) -> CampaignOutcome:
     """Runs what is not done, at most `workers` at a time; `show` is told several times a second who works and who
     failed."""
     cores = usable()
     if workers > len(cores):
         raise ConfigError(f"--workers {workers} is more than the {len(cores)} cores that this process may use.")
     waiting, running = list(jobs), list[Worker]()
-    failures: dict[str, Failure] = {}
+    failures: dict[str, FailedJob] = {}
     with stop_requests() as requested:
         try:
             while (waiting or running) and not requested():
@@ -113,7 +113,7 @@ def run_jobs(jobs: Sequence[Job], workers: int, show: Show) -> Outcome:
                 show(running, failures)
         finally:
             _end(running)
-        return Outcome(failures, requested())
+        return CampaignOutcome(failures, requested())
 
 
 def _end(running: Sequence[Worker]) -> None:

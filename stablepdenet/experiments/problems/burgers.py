@@ -80,7 +80,7 @@ def burgers(
         domain=Box(x=(0, 1), t=(0, 1), periodic="x"),
         inputs=Inputs(a=SensorInput(PeriodicGaussianField(), x)),
         blocks=blocks(inside),
-        fine=blocks(points.rows(max(2, interior // len(early)), early)),
+        refinement_blocks=blocks(points.rows(max(2, interior // len(early)), early)),
         attack=PGD(LinfBall(0.05), PeriodicEndpoints()),
         reference=ColeHopfReference(x, viscosity, axes),
         axes=axes,

@@ -19,7 +19,7 @@ def poisson(*, sensors: int = 100, interior: int = 100) -> Problem:
         domain=Box(x=(0, 1)),
         inputs=Inputs(a=SensorInput(PowerSeries(terms=4), x)),
         blocks=_blocks(interior),
-        fine=_blocks(max(interior, 1000)),
+        refinement_blocks=_blocks(max(interior, 1000)),
         attack=PGD(LinfBall(0.05)),
         reference=LinearReference(lambda axes: response_matrix(x, *axes), axes),
         axes=axes,

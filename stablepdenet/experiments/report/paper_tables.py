@@ -104,7 +104,7 @@ def _lipschitz(summary: Summary, problems: Sequence[str]) -> Table:
     metrics, lines = ("lipschitz_mean", "lipschitz_exact_mean"), []
     for problem in problems:
         found = _found(summary, problem, metrics)
-        learned, listed = (found.get(Case(metric, "none", "clean"), {}) for metric in metrics)
+        learned, listed = (found.get(TableKey(metric, "none", "clean"), {}) for metric in metrics)
         # The exact constant is listed with every method.
         exact = {EXACT: next(iter(listed.values()))} if listed else {}
         if learned:
@@ -148,7 +148,7 @@ def _title(problem: str, kind: str) -> str:
     return f"{names.problem_title(problem)}: {kind}"
 
 
-class Case(NamedTuple):
+class TableKey(NamedTuple):
     """A line's place among the numbers of one problem."""
 
     metric: str
@@ -161,12 +161,12 @@ class Case(NamedTuple):
         return self.attack == "common" or (self.attack == "none" and self.setting == "clean")
 
 
-def _found(summary: Summary, problem: str, metrics: Sequence[str]) -> dict[Case, dict[str, Mean]]:
+def _found(summary: Summary, problem: str, metrics: Sequence[str]) -> dict[TableKey, dict[str, Mean]]:
     """The numbers of each method by case: metrics in the order given, then attacks, then settings."""
-    found: dict[Case, dict[str, Mean]] = {}
+    found: dict[TableKey, dict[str, Mean]] = {}
     for place, mean in summary.items():
         if place.problem == problem and place.metric in metrics:
-            found.setdefault(Case(place.metric, place.attack, place.setting), {})[place.method] = mean
+            found.setdefault(TableKey(place.metric, place.attack, place.setting), {})[place.method] = mean
     attacks = list(dict.fromkeys(case.attack for case in found))
     settings = names.settings_in_order(case.setting for case in found)
     order = sorted(

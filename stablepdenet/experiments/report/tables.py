@@ -14,7 +14,7 @@ from stablepdenet.experiments.report import paper
 from stablepdenet.experiments.report.cells import as_bound
 from stablepdenet.experiments.report.names import CERTIFIED, method_title
 
-Row = Mapping[str, Any]
+TableRow = Mapping[str, Any]
 
 GAINS = ("kappa_S", "kappa_G", "kappa_E", "kappa_r", "angle")
 # Attacks whose gains are worth a line: the common one, and each model's worst.
@@ -33,7 +33,7 @@ CONSTANTS = {
 }
 
 
-def print_errors(rows: Sequence[Row], title: str, *, beside_paper: bool = False) -> None:
+def print_errors(rows: Sequence[TableRow], title: str, *, beside_paper: bool = False) -> None:
     """Pooled relative L2 errors: a line for each attack and setting, a column for each method."""
     errors = [row for row in rows if row["metric"] == "relative_l2"]
     methods = _unique(row["method"] for row in errors)
@@ -50,7 +50,7 @@ def print_errors(rows: Sequence[Row], title: str, *, beside_paper: bool = False)
     _show(table)
 
 
-def print_audit(rows: Sequence[Row], title: str, settings: Sequence[str]) -> None:
+def print_audit(rows: Sequence[TableRow], title: str, settings: Sequence[str]) -> None:
     """Errors, gains at the radii named by `settings`, constants. The curves' other radii stay in rows and figure."""
     radii = [row for row in rows if row["attack"] == "none" or row["setting"].split()[0] in settings]
     print_errors(radii, f"{title}: relative L2 error")
@@ -62,7 +62,7 @@ def print_audit(rows: Sequence[Row], title: str, settings: Sequence[str]) -> Non
             _print_lines([row for row in rows if row["metric"] in columns], columns, f"{title}: {name}")
 
 
-def _print_lines(rows: Sequence[Row], columns: Sequence[str], title: str) -> None:
+def _print_lines(rows: Sequence[TableRow], columns: Sequence[str], title: str) -> None:
     """A line for each method, attack and setting; a column for each metric that any of them has."""
     if not rows:
         return
@@ -82,7 +82,7 @@ def _unique(items: Iterable[Any]) -> list[Any]:
     return list(dict.fromkeys(items))
 
 
-def _value(rows: Sequence[Row], **place: str) -> float | None:
+def _value(rows: Sequence[TableRow], **place: str) -> float | None:
     return next((row["value"] for row in rows if place.items() <= row.items()), None)
 
 

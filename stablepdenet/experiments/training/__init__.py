@@ -2,7 +2,6 @@
 
 from stablepdenet.experiments.training.making import (
     SOLVED,
-    deployed,
     initial_state,
     make_attack,
     make_objective,
@@ -10,6 +9,7 @@ from stablepdenet.experiments.training.making import (
     make_program,
     state_shapes,
     symmetric,
+    with_refinement,
 )
 from stablepdenet.experiments.training.run import Run
 from stablepdenet.experiments.training.suite import train_suite
@@ -18,7 +18,6 @@ from stablepdenet.experiments.training.train import train, train_in
 __all__ = [
     "SOLVED",
     "Run",
-    "deployed",
     "initial_state",
     "make_attack",
     "make_objective",
@@ -29,4 +28,5 @@ __all__ = [
     "train",
     "train_in",
     "train_suite",
+    "with_refinement",
 ]

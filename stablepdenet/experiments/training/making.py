@@ -39,7 +39,7 @@ RISING = 0.05
 
 def make_program(problem: Problem, config: Config) -> Program:
     """The training that the configuration describes."""
-    fine = problem.fine if config.training.points == "fine" else ()
+    fine = problem.refinement_blocks if config.training.points == "fine" else ()
     return Program(
         dataclasses.replace(problem, blocks=fine) if fine else problem,
         make_objective(problem, config),
@@ -114,7 +114,7 @@ def state_shapes(problem: Problem, config: Config) -> TrainState:
     return make_program(problem, config).shapes(eqx.filter_eval_shape(untrained, problem, config))
 
 
-def deployed(operator: AbstractOperator, problem: Problem, config: Config) -> AbstractOperator:
+def with_refinement(operator: AbstractOperator, problem: Problem, config: Config) -> AbstractOperator:
     """A trained operator as it answers: refined, if the configuration says so, and then with the problem's symmetry."""
     steps = config.operator.refinements
     return symmetric(refine(operator, problem, steps=steps, further=FURTHER), problem) if steps else operator

@@ -22,7 +22,7 @@ from stablepdenet.errors import CheckpointError, ConfigError, DamageError, Stora
 from stablepdenet.experiments.config import Config, flatten, override
 from stablepdenet.files import read_json, storage, write_json, write_synced
 from stablepdenet.training import checkpoint
-from stablepdenet.training.run import AbstractRun, Past, Row
+from stablepdenet.training.run import AbstractRun, LogRow, Past
 from stablepdenet.training.state import TrainState
 
 # Columns that a run cannot go on without.
@@ -101,7 +101,7 @@ class Run(AbstractRun):
                 os.fsync(file.fileno())
             checkpoint.save(self.checkpoints, state, self.stored, keep=self.config.training.checkpoints_kept)
 
-    def append(self, row: Row) -> None:
+    def append(self, row: LogRow) -> None:
         """Adds a line to the log."""
         with storage(self.folder):
             fresh = not self.log.exists() or not self.log.stat().st_size
@@ -131,7 +131,7 @@ class Run(AbstractRun):
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
     """One process at a time in a run folder; the system takes the lock from a process that is no more."""
     with storage(folder):
         folder.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from stablepdenet.errors import ConfigError
 from stablepdenet.experiments.config import Config
 from stablepdenet.experiments.training.making import SOLVED, make_program, state_shapes, untrained
-from stablepdenet.experiments.training.run import Run, alone
+from stablepdenet.experiments.training.run import Run, locked
 from stablepdenet.problems import Problem, warn_of_contradictions
 from stablepdenet.system.cores import usable
 from stablepdenet.training.loop import BEGINNING, Report, take_steps
@@ -64,7 +64,7 @@ def run_in(folder: Path, problem: Problem, config: Config) -> Iterator[Run]:
     """The run in a folder, for one process at a time: a new one, or the one that is there if it has the same
     configuration."""
     problem.require(str(config.problem.get("fingerprint", problem.fingerprint)), f"The configuration for '{folder}'")
-    with alone(folder):
+    with locked(folder):
         if (folder / "config.json").exists():
             run = Run.open(folder)
             run.require(config)

@@ -75,7 +75,7 @@ class Jacobian(AbstractPenalised):
 def _outputs(operator: AbstractOperator, problem: Problem) -> Callable[[Array], Float[Array, "batch n"]]:
     """a -> u at the points of all blocks, one component after another."""
     points = np.concatenate([block.points for block in problem.blocks])
-    evaluate = operator.on([Query(points, ((),), component=number) for number in range(len(problem.solution))])
+    evaluate = operator.prepare([Query(points, ((),), component=number) for number in range(len(problem.solution))])
     return lambda a: jnp.concatenate([fields[()] for fields in evaluate(a)], axis=1)
 
 
