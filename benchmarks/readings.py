@@ -42,20 +42,6 @@ TESTS = 500
 EMBEDDINGS["centred"] = lambda points: 2.0 * points - 1.0
 
 
-class TanhTrunk(DeepONet):
-    """A DeepONet whose trunk ends in a tanh: behind it, a last layer that is the identity, and stays it."""
-
-    def __init__(self, plain):
-        last = plain.trunk.layers[-1]
-        identity = eqx.tree_at(lambda d: (d.weight, d.bias), last, (jnp.eye(len(last.bias)), jnp.zeros_like(last.bias)))
-        self.branch, self.bias, self.embedding = plain.branch, plain.bias, plain.embedding
-        self.trunk = eqx.tree_at(lambda trunk: trunk.layers, plain.trunk, (*plain.trunk.layers, identity))
-
-    def prepare(self, queries):
-        kept = eqx.tree_at(lambda own: own.trunk.layers[-1], self, replace_fn=jax.lax.stop_gradient)
-        return DeepONet.prepare(kept, queries)
-
-
 class Scaled(AbstractBasisOperator):
     """Another operator whose inputs and outputs are multiplied by numbers."""
 
@@ -109,9 +95,9 @@ def weighed(weight):
     return change
 
 
-def seeing(embedding):
-    """A trunk that sees something else of x."""
-    return lambda operator: DeepONet(10, 1, embedding=embedding, key=streams(jax.random.key(SEED)).operator)
+def made(**options):
+    """Another DeepONet: its trunk sees something else of x, or ends in a tanh."""
+    return lambda operator: DeepONet(10, 1, **options, key=streams(jax.random.key(SEED)).operator)
 
 
 def same(part):
@@ -129,8 +115,8 @@ class Reading(NamedTuple):
 STABLE = {"method.name": "stable"}
 READINGS = {
     "as in the recipe `plain`": Reading(),
-    "tanh on the trunk's output": Reading(operator=TanhTrunk),
-    "x scaled to [-1, 1]": Reading(operator=seeing("centred")),
+    "tanh on the trunk's output": Reading(operator=made(tanh_trunk=True)),
+    "x scaled to [-1, 1]": Reading(operator=made(embedding="centred")),
     "inputs times 10": Reading(operator=lambda operator: Scaled(operator, inputs=10.0)),
     "outputs over κ²": Reading(operator=lambda operator: Scaled(operator, outputs=KAPPA**-2)),
     "Glorot's uniform law": Reading(operator=drawn(jax.nn.initializers.glorot_uniform())),
@@ -144,7 +130,7 @@ READINGS = {
     "StablePDENet, one batch in the cache, as Algorithm 2 reads": Reading(
         settings=STABLE | {"training.cache": "batch"}
     ),
-    "not a reading: a trunk that sees waves": Reading(operator=seeing("waves")),
+    "not a reading: a trunk that sees waves": Reading(operator=made(embedding="waves")),
 }
 DOUBLE = "float64"
 

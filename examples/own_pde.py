@@ -61,7 +61,6 @@ def main(steps: int = 10_000) -> dict[str, float]:
         warmup=steps // 2,
         refresh=50,
         key=key,
-        report=lambda row: row["step"] % 1000 or print(row),
     )
     audit = sp.audit({"stable": operator}, problem, parts=["errors"], tests=None, eps=[problem.attack.eps])
     return {str(row["attack"]): float(row["value"]) for row in audit.rows if row["metric"] == "relative_l2"}

@@ -38,7 +38,7 @@ def life(folder, pipe):
 
     checkpoint.save = watched
     problem, config = tiny()
-    train_in(folder, problem, config, report=lambda row: os.write(pipe, b"%d " % row["step"]))
+    train_in(folder, problem, config, progress=lambda report: os.write(pipe, b"%d " % report.done))
 
 
 def start(folder):

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 
 import jax
 import numpy as np
 
 from stablepdenet.errors import ConfigError
 from stablepdenet.problems import Problem, warn_of_contradictions
+from stablepdenet.progress import Progress, Report, displayed
 from stablepdenet.solving import solve
 from stablepdenet.spectral import JudgedOperator, SpectralOperator, choose, estimates, grid_of, trial_inputs
+from stablepdenet.spectral.choose import TASK
 
 # Seconds that finding the functions and steps may take, unless told otherwise.
 BUDGET = 240.0
@@ -22,14 +23,14 @@ def robust(
     *,
     tolerance: float = 1e-3,
     budget: float = BUDGET,
-    say: Callable[[str], None] = print,
+    progress: Progress | None = None,
 ) -> SpectralOperator | JudgedOperator:
     """An operator for a problem, yours included, whose answers are within the tolerance, as relative L2 errors, or say
     that they are not.
 
     It needs the equations alone: no labels, no attack, no ansatz, no training. Functions and time steps are added until
     the estimated errors meet the tolerance on inputs that are drawn, rough and twice as large, or until
-    `budget` seconds are over; there is a warning then.
+    `budget` seconds are over; there is a warning then. `progress` is told of each trial; without one, stderr shows it.
 
         operator = stablepdenet.robust(problem, tolerance=1e-3)
         u, errors, estimate = operator.answer(a, points)
@@ -39,20 +40,23 @@ def robust(
     if not budget > 0.0:
         raise ConfigError(f"robust(budget={budget}): it must be a positive number of seconds.")
     warn_of_contradictions(problem)
-    spectral = choose(problem, tolerance=tolerance, budget=budget, say=say)
-    a, points = trial_inputs(problem, key=jax.random.key(3)), grid_of(problem)
-    operator: SpectralOperator | JudgedOperator = spectral
-    reached = estimates(operator, a, points)
-    if spectral.plan.setting.all_linear and problem.ansatz is not None:
-        # What is known of solutions may serve better than smooth functions.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            solved = JudgedOperator(solve(problem), spectral)
-        own = estimates(solved, a, points)
-        if np.max(own) < np.max(reached):
-            operator, reached = solved, own
+    with displayed(progress, problem.name) as told:
+        spectral = choose(problem, tolerance=tolerance, budget=budget, progress=told)
+        a, points = trial_inputs(problem, key=jax.random.key(3)), grid_of(problem)
+        operator: SpectralOperator | JudgedOperator = spectral
+        reached = estimates(operator, a, points)
+        if spectral.plan.setting.all_linear and problem.ansatz is not None:
+            # What is known of solutions may serve better than smooth functions.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                solved = JudgedOperator(solve(problem), spectral)
+            own = estimates(solved, a, points)
+            if np.max(own) < np.max(reached):
+                operator, reached = solved, own
+        middle, largest = np.median(reached), np.max(reached)
+        note = f"estimated errors of {len(reached)} inputs: median {middle:.1e}, largest {largest:.1e}"
+        told(Report(TASK, 1, 1, note))
     missed = int(np.sum(~(reached <= tolerance)))
-    say(f"Estimated errors of {len(reached)} inputs: median {np.median(reached):.1e}, largest {np.max(reached):.1e}.")
     if missed:
         warnings.warn(
             f"The tolerance {tolerance:g} is not met on {missed} of {len(reached)} inputs of '{problem.name}' (drawn, "

@@ -15,6 +15,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # The way data goes: a stage imports from itself and from the stages before it.
 STAGES = [
     "errors",
+    "progress",
     "system",
     "files",
     "functions",

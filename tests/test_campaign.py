@@ -20,6 +20,7 @@ from stablepdenet.experiments.campaign.job import run_job
 from stablepdenet.experiments.config import override
 from stablepdenet.experiments.results import Result, load_fields, load_results, save_result
 from stablepdenet.experiments.runs import resolve
+from stablepdenet.progress import silent
 
 TINY = {
     "operator.width": 8,
@@ -176,7 +177,7 @@ def test_an_audit_that_lacks_something_is_no_result(tmp_path, monkeypatch):
 
     monkeypatch.setitem(PARTS, "lipschitz", broken)
     with pytest.raises(UserError, match="no room"):
-        run_job(job, lambda stage, number, steps: None)
+        run_job(job, silent)
     assert not job.done
     assert not list(tmp_path.glob("paper*/**/*.json"))
 

@@ -132,8 +132,8 @@ def test_one_step_goes_to_the_surface_at_once(case):
 )
 def test_every_defence_trains_and_has_its_share(name):
     problem, config = setup(method__name=name, method__rho=0.2)
-    rows: list[dict[str, Any]] = []
-    state = train(problem, config, report=rows.append)
+    rows: list[Any] = []
+    state = train(problem, config, progress=lambda report: rows.append(report.numbers))
     first = next(row for row in rows if row["step"] > 20)
     assert int(state.step) == 60 and rows[-1]["validation_attacked"] < rows[0]["loss"] * 100
     assert (0.05 < first["share"] < 0.5) == (name not in ("noise", "fgsm"))

@@ -16,12 +16,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from training_cases import same, setup, silent
+from training_cases import same, setup
 
 from stablepdenet.errors import CheckpointError, ConfigError, DivergenceError, StorageError
 from stablepdenet.experiments.runs import load_operators
-from stablepdenet.experiments.training import Run, initial_state, make_program, state_shapes, train, train_in
+from stablepdenet.experiments.training import Run, initial_state, make_program, running, state_shapes, train, train_in
 from stablepdenet.experiments.training.run import locked
+from stablepdenet.progress import silent
 from stablepdenet.training import checkpoint, loop
 from stablepdenet.training.failure import culprit, replay
 
@@ -33,7 +34,7 @@ def finished(tmp_path_factory):
     """A small run of three checkpoints' worth, the last two kept."""
     folder = tmp_path_factory.mktemp("faults") / "run"
     problem, config = setup(method__name="pi", **SHORT)
-    return folder, train_in(folder, problem, config, report=silent)
+    return folder, train_in(folder, problem, config, progress=silent)
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_a_damaged_run_is_finished_again_with_the_same_bytes(finished, copy, nam
     whole = {file.name: file.read_bytes() for file in newest.iterdir()}
     (newest / name).unlink()
     with pytest.warns(UserWarning, match=name):
-        resumed = train_in(copy.folder, problem, config, report=silent)
+        resumed = train_in(copy.folder, problem, config, progress=silent)
     assert same(resumed, finished[1])
     assert {file.name: file.read_bytes() for file in newest.iterdir()} == whole
 
@@ -80,7 +81,7 @@ def test_without_a_good_checkpoint_there_is_one_sentence(copy):
         (folder / "manifest.json").write_bytes(b"{}")
     problem, config = setup(method__name="pi", **SHORT)
     with pytest.raises(CheckpointError, match=r"no checkpoint of .* is left"):
-        train_in(copy.folder, problem, config, report=silent)
+        train_in(copy.folder, problem, config, progress=silent)
 
 
 def test_torn_and_foreign_lines_of_a_log_are_dropped(copy):
@@ -132,7 +133,7 @@ def test_going_on_under_other_versions_is_said(copy):
     (before / "manifest.json").write_bytes(files["manifest.json"])
     (before / "SHA256SUMS").write_bytes(checkpoint.sums(files))
     with pytest.warns(UserWarning, match=f"cores 99, now {cores}; jax 0.0.1, now"):
-        train_in(copy.folder, problem, config, report=silent)
+        train_in(copy.folder, problem, config, progress=silent)
 
 
 def test_a_full_disk_ends_in_a_sentence_and_damages_nothing(finished, copy, monkeypatch):
@@ -152,10 +153,10 @@ def test_a_full_disk_ends_in_a_sentence_and_damages_nothing(finished, copy, monk
 
         monkeypatch.setattr(checkpoint, "write_synced", refuse)
         with pytest.raises(StorageError, match="No space left"):
-            train_in(copy.folder, problem, config, report=silent)
+            train_in(copy.folder, problem, config, progress=silent)
         assert int(copy.latest(template).step) == 20
     monkeypatch.undo()
-    assert same(train_in(copy.folder, problem, config, report=silent), finished[1])
+    assert same(train_in(copy.folder, problem, config, progress=silent), finished[1])
     assert not list(copy.checkpoints.glob(".draft*"))
 
 
@@ -181,11 +182,11 @@ def test_a_file_is_replaced_in_one_piece_and_a_link_is_written_to(tmp_path, monk
 def test_a_vanished_folder_is_not_made_again(tmp_path):
     problem, config = setup(method__name="pi", **SHORT)
 
-    def vanish(row):
+    def vanish(report):
         shutil.rmtree(tmp_path / "run")
 
     with pytest.raises(StorageError, match="No such file"):
-        train_in(tmp_path / "run", problem, config, report=vanish)
+        train_in(tmp_path / "run", problem, config, progress=vanish)
     assert not (tmp_path / "run").exists()
 
 
@@ -198,7 +199,7 @@ def test_two_processes_do_not_share_a_run_and_a_dead_one_holds_nothing(tmp_path)
     )
     assert other.stdout and other.stdout.readline() == "held\n"
     with pytest.raises(StorageError, match="another process"):
-        train_in(tmp_path, problem, config, report=silent)
+        train_in(tmp_path, problem, config, progress=silent)
     assert not (tmp_path / "config.json").exists()
     other.kill()
     other.wait()
@@ -223,7 +224,7 @@ def test_a_block_that_is_not_finite_is_named(tmp_path, monkeypatch, name, method
     bad = finite.poisoned(problem, name)
     told = rf"before step {int(start.step) + 1}: loss_{name} is not finite.*replay"
     with pytest.raises(DivergenceError, match=told):
-        train_in(tmp_path, bad, finite.settings_for(bad, config), start=start, report=silent)
+        train_in(tmp_path, bad, finite.settings_for(bad, config), start=start, progress=silent)
     assert not checkpoint.existing(tmp_path / "checkpoints")
     assert not (tmp_path / "log.csv").exists()
 
@@ -242,7 +243,7 @@ def test_a_broken_optimiser_is_found_at_its_step(tmp_path):
 def test_a_failure_is_replayed_in_float64(tmp_path):
     problem, config = setup(method__name="stable", training__learning_rate=1e30)
     with pytest.raises(DivergenceError, match=f"replay {tmp_path}"):
-        train_in(tmp_path, problem, config, report=silent)
+        train_in(tmp_path, problem, config, progress=silent)
     run = Run.open(tmp_path)
     step, single, double = replay(make_program(problem, config), run, state_shapes(problem, config))
     assert step >= 1 and culprit(single).startswith("loss_")
@@ -269,7 +270,7 @@ def test_an_explosion_in_the_first_chunk_is_seen():
 def test_a_changed_replay_is_refused(tmp_path):
     problem, config = setup(method__name="pi", training__learning_rate=1e30)
     with pytest.raises(DivergenceError):
-        train_in(tmp_path, problem, config, report=silent)
+        train_in(tmp_path, problem, config, progress=silent)
     batch = tmp_path / "failure" / "batch.safetensors"
     data = bytearray(batch.read_bytes())
     data[-1] ^= 1
@@ -288,8 +289,8 @@ def test_no_warning_without_damage(finished, copy):
 
 def test_one_core_is_insisted_on_where_bytes_must_be_the_same(monkeypatch):
     problem, config = setup(method__name="pi", training__deterministic=True, **SHORT)
-    monkeypatch.setattr(loop, "usable", lambda: [0, 1])
+    monkeypatch.setattr(running, "usable", lambda: [0, 1])
     with pytest.raises(ConfigError, match="--deterministic"):
         train(problem, config)
-    monkeypatch.setattr(loop, "usable", lambda: [1])
+    monkeypatch.setattr(running, "usable", lambda: [1])
     assert int(train(problem, config).step) == 30

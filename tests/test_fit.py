@@ -55,7 +55,7 @@ def poisson():
 
 
 def test_a_network_of_ones_own_is_trained_on_attacks_and_audited():
-    problem, rows = poisson(), list[dict[str, Any]]()
+    problem, rows = poisson(), list[Any]()
     network = Network(problem.inputs.size, 2, key=KEY)
     found = sp.fit(
         problem,
@@ -64,7 +64,7 @@ def test_a_network_of_ones_own_is_trained_on_attacks_and_audited():
         optimiser=optax.adam(1e-2),
         steps=60,
         key=KEY,
-        report=rows.append,
+        progress=lambda report: rows.append(report.numbers),
         **TINY,
     )
     assert type(found) is Network and found.trunk.activation is network.trunk.activation
@@ -106,10 +106,18 @@ def test_objects_give_the_bytes_that_names_give(name):
 
 
 def test_clean_needs_no_attack_and_says_nothing_of_one():
-    problem, rows = CASES["flux"]().problem, list[dict[str, Any]]()
+    problem, rows = CASES["flux"]().problem, list[Any]()
     network = sp.DeepONet(problem.inputs.size, 1, width=8, depth=2, components=2, key=KEY)
     found = sp.fit(
-        problem, network, sp.Clean(), steps=5, key=KEY, functions=4, batch=4, validation=2, report=rows.append
+        problem,
+        network,
+        sp.Clean(),
+        steps=5,
+        key=KEY,
+        functions=4,
+        batch=4,
+        validation=2,
+        progress=lambda report: rows.append(report.numbers),
     )
     assert isinstance(found, sp.DeepONet) and rows[-1]["validation_attacked"] is None
     assert found(problem.sample(2, key=KEY), jnp.zeros((3, 1))).shape == (2, 3, 2)

@@ -7,11 +7,12 @@ import json
 import shutil
 
 import pytest
-from training_cases import setup, silent
+from training_cases import setup
 
 from stablepdenet import Block, load_operator
 from stablepdenet.errors import CheckpointError, ConfigError
 from stablepdenet.experiments.training import Run, train_in
+from stablepdenet.progress import silent
 from stablepdenet.training import checkpoint
 
 SHORT = {"training__steps": 30, "training__log_every": 10, "operator__width": 4}
@@ -21,7 +22,7 @@ SHORT = {"training__steps": 30, "training__log_every": 10, "operator__width": 4}
 def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("faults") / "run"
     problem, config = setup(method__name="pi", **SHORT)
-    return folder, train_in(folder, problem, config, report=silent)
+    return folder, train_in(folder, problem, config, progress=silent)
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def copy(finished, tmp_path):
 def test_a_training_larger_than_the_machine_is_refused(tmp_path):
     problem, config = setup(operator__width=10_000_000)
     with pytest.raises(ConfigError, match=r"GiB.*operator\.width"):
-        train_in(tmp_path, problem, config, report=silent)
+        train_in(tmp_path, problem, config, progress=silent)
 
 
 def test_a_stored_size_takes_no_memory(copy):
@@ -52,7 +53,7 @@ def test_a_run_is_not_loaded_as_that_of_another_problem(finished, copy):
     with pytest.raises(CheckpointError, match="another problem 'poisson'"):
         load_operator(copy.folder, other)
     with pytest.raises(CheckpointError, match="another problem 'poisson'"):
-        train_in(copy.folder, other, config, report=silent)
+        train_in(copy.folder, other, config, progress=silent)
     assert load_operator(copy.folder, problem)[0] is problem
 
 

@@ -17,6 +17,7 @@ from stablepdenet.experiments.recipes import explain, settings_of
 from stablepdenet.experiments.results import load_results
 from stablepdenet.experiments.runs import by_recipe
 from stablepdenet.operators import ConstrainedOperator, LinearOperator, MovingFrameOperator
+from stablepdenet.progress import Report, silent
 from stablepdenet.refining import RefinedOperator
 
 TINY = {"operator.width": 16, "training.steps": 40, "training.batch": 5, "training.functions": 10}
@@ -58,9 +59,9 @@ def test_unknown_recipes_are_refused(tmp_path):
 @pytest.mark.slow
 def test_robust_is_trained_in_a_folder_and_loaded_as_it_answers(tmp_path):
     problem = dataclasses.replace(make_problem("burgers", SMALL), name="my own")
-    said: list[str] = []
-    made = by_recipe(problem, TINY, folder=tmp_path, say=said.append)
-    assert len(said) == 1 and said[0].startswith("Trained, and refined by 3 steps")
+    said: list[Report] = []
+    made = by_recipe(problem, TINY, folder=tmp_path, progress=said.append)
+    assert said[0].note.startswith("Trained, and refined by 3 steps")
     _, loaded = load_operator(tmp_path, problem)
     a, grid = problem.sample(2, key=jax.random.key(0)), jnp.asarray(problem.grid)
     answers = []
@@ -99,7 +100,7 @@ def test_a_solved_run_keeps_its_operator_and_is_not_solved_again(tmp_path, monke
 def test_a_campaign_of_robust_has_rows_of_its_own(tmp_path):
     (job,), steps = make_jobs(["poisson"], [1], "quick", {}, tmp_path, base="robust")
     assert steps == {"poisson": 0}
-    run_job(job, lambda *told: None)
+    run_job(job, silent)
     assert job.done
     (result,) = load_results(tmp_path)
     assert (result.recipe, result.problem, result.seed) == ("robust-quick", "poisson", 1)

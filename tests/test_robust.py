@@ -13,6 +13,7 @@ from pde_cases import FIELD, UNIT
 import stablepdenet as sp
 from stablepdenet import points
 from stablepdenet.errors import ConfigError
+from stablepdenet.progress import Report, silent
 
 
 def cubic():
@@ -29,11 +30,11 @@ def cubic():
 
 def test_a_problem_of_ones_own_is_solved_to_the_tolerance(tmp_path):
     """-u_xx + u^3 = f + x^3, u(0) = 0, u(1) = 1: not linear, without ansatz, attack or reference; u = x for f = 0."""
-    problem, said = cubic(), list[str]()
+    problem, said = cubic(), list[Report]()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        operator = sp.robust(problem, tolerance=1e-3, say=said.append)
-    assert said[-1].startswith("Estimated errors of 16 inputs")
+        operator = sp.robust(problem, tolerance=1e-3, progress=said.append)
+    assert said[-1].note.startswith("estimated errors of 16 inputs")
     a, grid = jnp.zeros((1, 9)), points.uniform(21)[:, None]
     found = operator.answer(a, grid)
     assert np.allclose(found.u, grid.T, atol=1e-5)
@@ -59,7 +60,7 @@ def test_what_is_not_met_is_said():
         ),
     )
     with pytest.warns(UserWarning, match="tolerance 1e-06 is not met on .* inputs of 'advection'"):
-        operator = sp.robust(problem, tolerance=1e-6, budget=0.001, say=lambda line: None)
+        operator = sp.robust(problem, tolerance=1e-6, budget=0.001, progress=silent)
     a = problem.sample(2, key=jax.random.key(0))
     assert np.all(operator.answer(a, points.grid(x, x)).estimate > 1e-6)
 

@@ -11,11 +11,12 @@ import shutil
 import jax
 import numpy as np
 import pytest
-from training_cases import SMALL, same, setup, silent
+from training_cases import SMALL, same, setup
 
 from stablepdenet.errors import CheckpointError, ConfigError, Interrupted
 from stablepdenet.experiments.runs import configure, load_operator
 from stablepdenet.experiments.training import Run, initial_state, train, train_in
+from stablepdenet.progress import silent
 
 # As in the paper, and with the parts of the recipe robust.
 TRAINED = [(name, {"method__name": method}) for name in ("heat", "helmholtz") for method in ("pi", "adv", "stable")]
@@ -30,20 +31,20 @@ TRAINED += [("burgers", {"method__name": "pi", "operator__constraints": "hard", 
 )
 def test_a_resumed_run_ends_with_the_same_bytes(tmp_path, name, settings):
     problem, config = setup(name, **settings)
-    undisturbed = train_in(tmp_path / "whole", problem, config, report=silent)
+    undisturbed = train_in(tmp_path / "whole", problem, config, progress=silent)
 
     class Crash(Exception):
         pass
 
-    def crash(row):
-        if row["step"] == 45:
+    def crash(report):
+        if report.done == 45:
             raise Crash
 
     with pytest.raises(Crash):
-        train_in(tmp_path / "cut", problem, config, report=crash)
+        train_in(tmp_path / "cut", problem, config, progress=crash)
     latest = Run.open(tmp_path / "cut").latest(undisturbed)
     assert latest and latest.step == 40
-    resumed = train_in(tmp_path / "cut", problem, config, report=silent)
+    resumed = train_in(tmp_path / "cut", problem, config, progress=silent)
     assert same(undisturbed, resumed)
     stored = [sorted((tmp_path / run / "checkpoints").glob("*"))[-1] / "state.safetensors" for run in ("whole", "cut")]
     assert stored[0].read_bytes() == stored[1].read_bytes()
@@ -75,30 +76,30 @@ def test_a_signal_leaves_a_resumable_run(tmp_path):
 
     problem, config = setup(method__name="pi")
 
-    def interrupt(row):
-        if row["step"] == 15:
+    def interrupt(report):
+        if report.done == 15:
             os.kill(os.getpid(), signal.SIGTERM)
 
     with pytest.raises(Interrupted) as caught:
-        train_in(tmp_path / "run", problem, config, report=interrupt)
+        train_in(tmp_path / "run", problem, config, progress=interrupt)
     assert caught.value.signal_number == signal.SIGTERM
-    resumed = train_in(tmp_path / "run", problem, config, report=silent)
+    resumed = train_in(tmp_path / "run", problem, config, progress=silent)
     assert same(resumed, train(problem, config))
 
 
 def test_a_run_is_not_continued_with_another_configuration(tmp_path):
     problem, config = setup()
-    train_in(tmp_path, problem, config, report=silent)
+    train_in(tmp_path, problem, config, progress=silent)
     _, other = setup(attack__eps=0.1)
     with pytest.raises(ConfigError, match=r"attack\.eps"):
-        train_in(tmp_path, problem, other, report=silent)
+        train_in(tmp_path, problem, other, progress=silent)
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("finished") / "run"
     problem, config = setup(method__name="pi", training__steps=20, training__checkpoints_kept=1)
-    state = train_in(folder, problem, config, report=silent)
+    state = train_in(folder, problem, config, progress=silent)
     return folder, state
 
 
@@ -168,5 +169,5 @@ def test_a_damaged_or_foreign_checkpoint_is_refused(finished, tmp_path, damage):
 
 def test_only_the_newest_checkpoints_are_kept(tmp_path):
     problem, config = setup(method__name="pi", training__checkpoints_kept=3)
-    train_in(tmp_path, problem, config, report=silent)
+    train_in(tmp_path, problem, config, progress=silent)
     assert [p.name for p in sorted((tmp_path / "checkpoints").iterdir())] == [f"step-{s:08d}" for s in (40, 50, 60)]

@@ -8,12 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from training_cases import same, setup, silent
+from training_cases import same, setup
 
 from stablepdenet.errors import DivergenceError
 from stablepdenet.experiments.runs import start
 from stablepdenet.experiments.training import initial_state, make_program, train, train_suite
 from stablepdenet.problems.physics import physics_loss, residual_map
+from stablepdenet.progress import silent
 from stablepdenet.training.objectives import Batch
 
 
@@ -43,21 +44,18 @@ def test_methods_trained_together_equal_each_trained_alone(tmp_path):
 
 def test_an_interrupted_suite_continues_to_the_same_bytes(tmp_path):
     problem, config = setup()
-    whole = start(problem, config, tmp_path / "whole", together=True, new_report=lambda name, config: silent)
+    whole = start(problem, config, tmp_path / "whole", together=True, progress=silent)
 
     class Crash(Exception):
         pass
 
-    def reports(name, config):
-        def report(row):
-            if name == "adv" and row["step"] == 40:
-                raise Crash
-
-        return report
+    def crash(report):
+        if report.task == "adv" and report.done == 40:
+            raise Crash
 
     with pytest.raises(Crash):
-        start(problem, config, tmp_path / "cut", together=True, new_report=reports)
-    resumed = start(problem, config, tmp_path / "cut", together=True, new_report=lambda name, config: silent)
+        start(problem, config, tmp_path / "cut", together=True, progress=crash)
+    resumed = start(problem, config, tmp_path / "cut", together=True, progress=silent)
     assert all(same(whole[name], resumed[name]) for name in whole)
 
 
@@ -114,8 +112,8 @@ def test_a_cache_of_the_whole_set_holds_every_training_function_attacked_and_dea
 def test_the_best_parameters_are_those_of_the_smallest_validation_loss():
     problem, config = setup(method__name="adv", training__validate_every=5, training__learning_rate=0.02)
     program = make_program(problem, config)
-    rows: list[dict[str, Any]] = []
-    state = train(problem, config, report=rows.append)
+    rows: list[Any] = []
+    state = train(problem, config, progress=lambda report: rows.append(report.numbers))
     judged = [row for row in rows if row["step"] > 20]
     best = min(judged, key=lambda row: row["validation_attacked"])
     assert best["step"] < 60, "a rate this high should not end at its best"

@@ -31,7 +31,3 @@ def same(first, second):
     first, second = (s._replace(key=jax.random.key_data(s.key)) for s in (first, second))
     pairs = zip(*(jax.tree.leaves(eqx.filter(state, eqx.is_array)) for state in (first, second)), strict=True)
     return all(np.array_equal(a, b) for a, b in pairs)
-
-
-def silent(row):
-    pass

@@ -19,6 +19,7 @@ from stablepdenet.auditing.session import Audit, Session, Task
 from stablepdenet.auditing.unseen import unseen
 from stablepdenet.errors import ConfigError
 from stablepdenet.problems import Problem
+from stablepdenet.progress import Progress, Report, displayed
 
 # In this order: later parts find what earlier ones have computed.
 PARTS: dict[str, Callable[[Session], Iterator[Task]]] = {
@@ -35,8 +36,6 @@ PARTS: dict[str, Callable[[Session], Iterator[Task]]] = {
 }
 EPS = (0.05, 0.10)
 
-Progress = Callable[[str, int, int], None]
-
 
 def audit(
     operators: Any,
@@ -47,7 +46,7 @@ def audit(
     eps: Sequence[float] = EPS,
     recipe: str = "own",
     seed: int = 0,
-    progress: Progress = lambda title, done, total: None,
+    progress: Progress | None = None,
 ) -> Audit:
     """Measures how right and how stable operators are on a problem.
 
@@ -67,7 +66,7 @@ def audit(
     estimates  of operators that estimate their errors: estimate over true error, coverage, rank correlation
 
     The first `tests` test inputs are used throughout (None: all). `seed` decides every random number. `progress` is
-    told the title of each task, how many are done, and how many there are.
+    told of each task; without one, stderr shows how far it is.
     """
     _check(parts, tests, eps)
     named = dict(operators) if isinstance(operators, Mapping) else {"model": operators}
@@ -76,18 +75,19 @@ def audit(
     session = Session(named, problem, tests=tests, eps=tuple(eps), identity={"recipe": recipe, "seed": seed})
     tasks = [task for name, part in PARTS.items() if name in parts for task in part(session)]
     failures = session.audit.failures
-    for number, (title, run) in enumerate(tasks):
-        progress(title, number, len(tasks))
-        try:
-            run()
-        except KeyboardInterrupt:
-            session.audit.stopped = True
-            session.note(f"Stopped during '{title}': what comes after it is missing.")
-            break
-        except Exception as error:  # an operator is anybody's code; one task that fails must not cost the others
-            failures.append(f"'{title}' failed and is left out: {_reason(error)}")
-            session.note(failures[-1])
-    progress("done", len(tasks), len(tasks))
+    with displayed(progress, problem.name) as told:
+        for number, (title, run) in enumerate(tasks):
+            told(Report("audit", number, len(tasks), title))
+            try:
+                run()
+            except KeyboardInterrupt:
+                session.audit.stopped = True
+                session.note(f"Stopped during '{title}': what comes after it is missing.")
+                break
+            except Exception as error:  # an operator is anybody's code; one task that fails must not cost the others
+                failures.append(f"'{title}' failed and is left out: {_reason(error)}")
+                session.note(failures[-1])
+        told(Report("audit", len(tasks), len(tasks), "done"))
     if failures and not any(row["metric"] == "relative_l2" for row in session.audit.rows):
         raise ConfigError(f"No error could be measured: {failures[0]}")
     return session.audit

@@ -182,7 +182,6 @@ def _audit(
     operators: dict[str, Any], problem: Problem, options: dict[str, Any], out: Path | None, as_json: bool
 ) -> None:
     from stablepdenet import auditing
-    from stablepdenet.cli.progress import TaskProgress
     from stablepdenet.experiments.report.figures import curve_figure, save_figure
     from stablepdenet.files import storage
 
@@ -190,8 +189,7 @@ def _audit(
         # Before the work, not after it.
         with storage(out):
             out.mkdir(parents=True, exist_ok=True)
-    with TaskProgress(problem.name) as progress:
-        found: Audit = auditing.audit(operators, problem, progress=progress, **options)
+    found: Audit = auditing.audit(operators, problem, **options)
     # What was stopped does not take the place of what is whole.
     if out and not (found.stopped and (out / "rows.json").exists()):
         auditing.save_audit(found, out)

@@ -11,6 +11,7 @@ import typer
 
 from stablepdenet.cli.base import Folder, Json, Settings, app
 from stablepdenet.errors import ConfigError, Interrupted
+from stablepdenet.progress import ShownProgress, silent
 from stablepdenet.system.cores import keep_to, usable
 from stablepdenet.system.signals import stop_requests
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from stablepdenet.experiments.config import Config
     from stablepdenet.operators import AbstractOperator
     from stablepdenet.problems import Problem
-    from stablepdenet.training import Report
 
 
 @app.command()
@@ -60,8 +60,8 @@ def train(
             raise ConfigError(f"'{folder}' already holds a run: pass --resume to continue it, or choose another --out.")
         if resolved.recipe == "robust":
             typer.echo(explain(resolved), err=True)
-        with _Reports() as reports:
-            operators = finish(setup, resolved, folder, together=together, new_report=reports.new)
+        with ShownProgress(problem) as progress:
+            operators = finish(setup, resolved, folder, together=together, progress=progress)
         _stop_if(requested(), folder)
     _summarise(setup, resolved, operators, folder, as_json)
 
@@ -94,8 +94,8 @@ def resume(folder: Folder, as_json: Json = False) -> None:
     with stop_requests() as requested:
         from stablepdenet.experiments.runs import resume as continue_run
 
-        with _Reports() as reports:
-            problem, config, operators = continue_run(folder, new_report=reports.new)
+        with ShownProgress(str(folder)) as progress:
+            problem, config, operators = continue_run(folder, progress=progress)
         _stop_if(requested(), folder)
     _summarise(problem, config, operators, folder, as_json)
 
@@ -131,24 +131,6 @@ def demo(
     typer.echo(f"Figure: {picture}    Rows: {out / 'errors.json'}")
 
 
-class _Reports:
-    """Progress displays of the trainings of one command; ends them however the command ends."""
-
-    def __enter__(self) -> _Reports:
-        self.open: list[Any] = []
-        return self
-
-    def new(self, name: str, config: Any) -> Report:
-        from stablepdenet.training.progress import ProgressReport
-
-        self.open.append(ProgressReport(f"{config.problem['name']} {name}", config.training.steps))
-        return self.open[-1]
-
-    def __exit__(self, *_: object) -> None:
-        for report in self.open:
-            report.close()
-
-
 def _summarise(
     problem: Problem, config: Config, operators: dict[str, AbstractOperator], folder: Path, as_json: bool
 ) -> None:
@@ -159,7 +141,16 @@ def _summarise(
 
     for operator in operators.values():
         warn_unsettled(operator, problem)
-    found = audit(operators, problem, parts=["errors"], tests=None, eps=[], recipe=config.recipe, seed=config.seed)
+    found = audit(
+        operators,
+        problem,
+        parts=["errors"],
+        tests=None,
+        eps=[],
+        recipe=config.recipe,
+        seed=config.seed,
+        progress=silent,
+    )
     rows = [row for row in found.rows if row["metric"] == "relative_l2"]
     if as_json:
         return typer.echo(json.dumps({"folder": str(folder), "rows": rows}, indent=1))

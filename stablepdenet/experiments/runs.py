@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -15,16 +15,15 @@ from stablepdenet.experiments.problems import PROBLEMS, complete_options, make_p
 from stablepdenet.experiments.recipes import explain, settings_of
 from stablepdenet.experiments.training import SOLVED, Run, state_shapes, train, train_in, train_suite, with_refinement
 from stablepdenet.experiments.training.run import load_config
-from stablepdenet.experiments.training.suite import NewReport
-from stablepdenet.experiments.training.train import run_in
+from stablepdenet.experiments.training.running import run_in
 from stablepdenet.files import read_json, storage, write_json
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.problems import Problem
+from stablepdenet.progress import Progress, Report, displayed
 from stablepdenet.refining import warn_unsettled
 from stablepdenet.saving import load, save
 from stablepdenet.solving import solve
 from stablepdenet.training import TrainState
-from stablepdenet.training.loop import Report
 from stablepdenet.training.objectives import METHODS
 
 SINGLE, SUITE = "config.json", "suite.json"
@@ -55,20 +54,20 @@ def by_recipe(
     changes: Mapping[str, Any] | None = None,
     *,
     folder: Path | str | None = None,
-    say: Callable[[str], None] = print,
-    report: Report = lambda row: None,
+    progress: Progress | None = None,
 ) -> AbstractOperator:
-    """The operator of the recipe `robust`, as it answers; `say` is told which way was taken.
+    """The operator of the recipe `robust`, as it answers; `progress` is told which way was taken.
 
     Where every residual is linear in u and a, it is solved by least squares; where not, it is trained on clean inputs
     and refined by Gauss-Newton steps in every answer; where these do not settle, there is a warning. With a `folder`
     the training is kept there, and continued. (`stablepdenet.robust` trains nothing.)
     """
     config = configure(problem, changes, recipe="robust")
-    say(explain(config))
-    if config.operator.kind == SOLVED:
-        return solve_in(Path(folder), problem, config) if folder else solve(problem)
-    state = train_in(folder, problem, config, report=report) if folder else train(problem, config, report=report)
+    with displayed(progress, problem.name) as told:
+        told(Report("robust", 0, note=explain(config)))
+        if config.operator.kind == SOLVED:
+            return solve_in(Path(folder), problem, config) if folder else solve(problem)
+        state = train_in(folder, problem, config, progress=told) if folder else train(problem, config, progress=told)
     operator = with_refinement(state.trained, problem, config)
     warn_unsettled(operator, problem)
     return operator
@@ -119,7 +118,7 @@ def _same(problem: Problem, config: Config) -> Problem:
 
 
 def start(
-    problem: Problem, config: Config, folder: Path, *, together: bool, new_report: NewReport
+    problem: Problem, config: Config, folder: Path, *, together: bool, progress: Progress
 ) -> dict[str, TrainState]:
     """Trains the configured method, or all three `together`, in `folder`; continues what is unfinished there."""
     _require_own(folder, together)
@@ -127,13 +126,13 @@ def start(
         raise ConfigError("operator.kind = solved has nothing to train by three methods: take --recipe robust instead.")
     if not together:
         name = config.display_name
-        return {name: train_in(folder, problem, config, report=new_report(name, config))}
+        return {name: train_in(folder, problem, config, progress=progress)}
     with storage(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / SUITE).exists():
             write_json(folder / SUITE, config.as_dict())
     try:
-        return train_suite(problem, config, folder=folder, new_report=new_report)
+        return train_suite(problem, config, folder=folder, progress=progress)
     except Interrupted as stop:
         # What is to be resumed is the suite, not the one run of it that was under way.
         raise Interrupted(stop.signal_number, folder) from None
@@ -146,22 +145,22 @@ def _require_own(folder: Path, together: bool) -> None:
 
 
 def finish(
-    problem: Problem, config: Config, folder: Path, *, together: bool, new_report: NewReport
+    problem: Problem, config: Config, folder: Path, *, together: bool, progress: Progress
 ) -> dict[str, AbstractOperator]:
     """The operators that `folder` is for, as they answer: solved, or trained to the end."""
     if config.operator.kind == SOLVED and not together:
         _require_own(folder, together)
         return {config.display_name: solve_in(folder, problem, config)}
-    states = start(problem, config, folder, together=together, new_report=new_report)
+    states = start(problem, config, folder, together=together, progress=progress)
     return {name: with_refinement(state.trained, problem, config) for name, state in states.items()}
 
 
-def resume(folder: Path, *, new_report: NewReport) -> tuple[Problem, Config, dict[str, AbstractOperator]]:
+def resume(folder: Path, *, progress: Progress) -> tuple[Problem, Config, dict[str, AbstractOperator]]:
     """Continues the run, or the three runs, in `folder` to their end; the operators as they answer."""
     together = (folder / SUITE).exists()
     config = load_config(read_json(folder / SUITE), folder) if together else Run.open(folder).config
     problem = problem_of(config)
-    return problem, config, finish(problem, config, folder, together=together, new_report=new_report)
+    return problem, config, finish(problem, config, folder, together=together, progress=progress)
 
 
 def holds_run(folder: Path) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -18,6 +19,7 @@ from stablepdenet.attacks import LinfBall
 from stablepdenet.functions import SensorInput
 from stablepdenet.functions.points import grid
 from stablepdenet.problems import Problem
+from stablepdenet.progress import Progress, Report, silent
 from stablepdenet.spectral.operator import (
     Estimated,
     Points,
@@ -54,6 +56,8 @@ AIM = 0.5
 DRAWN, NOISY, DOUBLED = 6, 6, 4
 # The noise on the values at sensors, of their mean square over inputs.
 NOISE = 0.05
+# What progress is told of.
+TASK = "robust"
 # Points of the grid on which errors are estimated.
 POINTS = 5_000
 
@@ -98,7 +102,7 @@ def choose(
     *,
     tolerance: float,
     budget: float,
-    say: Callable[[str], None] = lambda line: None,
+    progress: Progress = silent,
 ) -> SpectralOperator:
     """The first of finer and finer plans whose estimated errors are within a part of the tolerance on all tried inputs;
     the best that the budget, in seconds, allows where none is."""
@@ -106,7 +110,7 @@ def choose(
     setting = read_setting(problem)
     a, points = trial_inputs(problem, key=jax.random.key(2)), grid_of(problem)
     plan, lost = first_plan(setting), np.zeros(len(a), bool)
-    while True:
+    for trial in itertools.count():
         found, seconds = timed_solutions(untabulated(plan), a)
         tails, arrived = tails_of(plan, found.coefficients), np.asarray(settled(found))
         # Two trials without an answer: there may be none, as where solutions grow without bound.
@@ -119,16 +123,18 @@ def choose(
         if max(left) <= tolerance:
             operator = with_estimate(plan)
             worst = float(np.max(estimates(operator, a, points)[~hopeless], initial=0.0))
-            say(f"{words}: estimated error {worst:.1e}")
+            progress(Report(TASK, trial, note=f"{words}: estimated error {worst:.1e}"))
             if worst <= AIM * tolerance:
                 return operator
         else:
-            say(f"{words}: they leave out {left.space:.0e} (space) and {left.time:.0e} (time) of solutions")
+            note = f"{words}: they leave out {left.space:.0e} (space) and {left.time:.0e} (time) of solutions"
+            progress(Report(TASK, trial, note=note))
         room = (budget - (time.monotonic() - began)) / AGAIN * work(plan) / seconds
         finer = next((each for each in finer_plans(plan, left, tolerance) if work(each) < room), None)
         if finer is None:
-            return operator or with_estimate(plan)
+            break
         plan = finer
+    return operator or with_estimate(plan)
 
 
 def estimates(operator: Judged, a: Float[Array, "batch m"], points: Points) -> Float[ndarray, " batch"]:

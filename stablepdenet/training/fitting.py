@@ -13,8 +13,9 @@ from stablepdenet.errors import ConfigError, shown
 from stablepdenet.operators import AbstractOperator, as_operator, capabilities
 from stablepdenet.problems import Problem
 from stablepdenet.problems.physics import block_queries
+from stablepdenet.progress import Progress, displayed
 from stablepdenet.refining import RefinedOperator
-from stablepdenet.training.loop import Report, take_steps
+from stablepdenet.training.loop import take_steps
 from stablepdenet.training.memory import require_memory
 from stablepdenet.training.objectives import AbstractAttacking, AbstractObjective
 from stablepdenet.training.program import Program, trainable
@@ -45,7 +46,7 @@ def fit(
     refresh: int = 1_000,
     validation: int = 200,
     validate_every: int = 500,
-    report: Report = lambda row: None,
+    progress: Progress | None = None,
 ) -> Operator:
     """The operator after `steps` steps on the physics of the problem; no labels.
 
@@ -57,7 +58,8 @@ def fit(
     of all unless given, are clean, and attacks are renewed every `refresh` steps. Steps see batches of `batch` out of
     `functions` inputs, which are drawn once, as many as the problem says unless given. Every `validate_every` steps
     the loss on `validation` further functions is taken, attacked if the objective has an attack: the parameters for
-    which it is smallest are returned. `report` gets a row of numbers every 100 steps and where there is a validation.
+    which it is smallest are returned. `progress` is told every 100 steps and where there is a validation; without one,
+    stderr shows how far it is.
 
         network = sp.fit(problem, MyNetwork(key=key), sp.Stable(attack), steps=20_000, key=key)
     """
@@ -77,7 +79,8 @@ def fit(
     posed = _trained(operator, problem)
     program = Program(problem, objective, optimiser, schedule, key=key)
     require_memory(program, program.shapes(posed))
-    state = take_steps(program, program.initial(posed), report=report)
+    with displayed(progress, problem.name) as told:
+        state = take_steps(program, program.initial(posed), progress=told)
     found: Any = state.trained
     return found if isinstance(operator, AbstractOperator) else found.module
 

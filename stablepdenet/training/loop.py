@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from contextlib import nullcontext
 from shlex import quote
 
 from stablepdenet.errors import DivergenceError, Interrupted, StorageError
+from stablepdenet.progress import Progress, Report
 from stablepdenet.system.signals import stop_requests
 from stablepdenet.training.failure import culprit, examine, keep, locate
 from stablepdenet.training.objectives import Terms
@@ -16,7 +16,6 @@ from stablepdenet.training.program import Program, Validation
 from stablepdenet.training.run import AbstractRun, LogRow, Past
 from stablepdenet.training.state import TrainState
 
-Report = Callable[[LogRow], None]
 # A loss of so many times the first one does not come back.
 EXPLODED = 1e6
 BEGINNING = Past()
@@ -24,7 +23,13 @@ ADVICE = "lower the learning rate (training.learning_rate) or the attack's eps (
 
 
 def take_steps(
-    program: Program, state: TrainState, *, run: AbstractRun | None = None, past: Past = BEGINNING, report: Report
+    program: Program,
+    state: TrainState,
+    *,
+    run: AbstractRun | None = None,
+    past: Past = BEGINNING,
+    task: str = "training",
+    progress: Progress,
 ) -> TrainState:
     """All steps from a state to the end of the schedule. A `run` keeps the log and checkpoints; `past` is what its log
     tells of the steps before."""
@@ -58,7 +63,8 @@ def take_steps(
                 run.append(row)
                 if step % run.checkpoint_every == 0 or step == schedule.steps or signal_number:
                     run.save(state)
-            report(row)
+            note = f"loss {row['loss']:.3e}  share of Q {row['share']:.1%}"
+            progress(Report(task, step, schedule.steps, note, row))
             if run and signal_number:
                 raise Interrupted(signal_number, run.folder)
     return state

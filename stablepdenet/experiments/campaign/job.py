@@ -6,7 +6,7 @@ import csv
 import dataclasses
 import importlib.metadata
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -25,9 +25,8 @@ from stablepdenet.experiments.zoo import load_model, write_model
 from stablepdenet.files import storage
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.problems import Problem
-from stablepdenet.training import Report
+from stablepdenet.progress import Progress, Report
 from stablepdenet.training.objectives import METHODS
-from stablepdenet.training.run import LogRow
 
 # Searches for the worst case take long: they are made on so many inputs at most.
 FEW = 200
@@ -35,28 +34,23 @@ FEW = 200
 FEWER = 50
 # Only this seed's solutions are kept for the figures, and its models for the zoo: they are large.
 PICTURED = 0
+# What a job does beside training.
+AUDIT, WAITING = "audit", "waiting"
 PACKAGES = ("stablepdenet", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy")
 
-Tell = Callable[[str, int, int], None]
 
-
-def run_job(job: Job, tell: Tell) -> None:
-    """Trains, or continues training, and measures; `tell` hears of the stage, how far it is, and the training steps
-    done in all."""
+def run_job(job: Job, tell: Progress) -> None:
+    """Trains, or continues training, and measures; `tell` hears how far it is, with the training steps done in all
+    among the numbers."""
     problem, config = resolve(job.problem, {**job.changes, "seed": job.seed}, recipe=job.base)
     problem = dataclasses.replace(problem, name=job.label)
     training = config.training
     with storage(job.runs):
         job.runs.mkdir(parents=True, exist_ok=True)
 
-    def new_report(name: str, config: Config) -> Report:
-        earlier = list(METHODS).index(name) * (training.steps - training.warmup) if name in METHODS else 0
-
-        def report(row: LogRow) -> None:
-            step = int(row["step"] or 0)
-            tell(name, step, earlier + step)
-
-        return report
+    def progress(report: Report) -> None:
+        earlier = list(METHODS).index(report.task) * (training.steps - training.warmup) if report.task in METHODS else 0
+        tell(report._replace(numbers={"steps": earlier + report.done}))
 
     with _locked(job, tell):
         if job.done:
@@ -66,7 +60,7 @@ def run_job(job: Job, tell: Tell) -> None:
         if config.operator.kind == SOLVED:
             states, best = {}, {config.display_name: solve_in(job.runs, problem, config)}
         else:
-            states = start(problem, config, job.runs, together=together, new_report=new_report)
+            states = start(problem, config, job.runs, together=together, progress=progress)
             best = {name: with_refinement(state.trained, problem, config) for name, state in states.items()}
         kept = {
             name: Kept(override(config, {"method.name": name}), job.runs / name)
@@ -106,7 +100,7 @@ class Kept(NamedTuple):
 
 
 @contextmanager
-def _locked(job: Job, tell: Tell) -> Iterator[None]:
+def _locked(job: Job, tell: Progress) -> Iterator[None]:
     """One process at a time in a folder: a killed campaign may leave a worker behind that has not noticed yet."""
     lock = FileLock(job.runs / "job.lock")
     while True:
@@ -115,7 +109,7 @@ def _locked(job: Job, tell: Tell) -> Iterator[None]:
                 lock.acquire(timeout=1.0)
             break
         except Timeout:
-            tell("waiting", 0, 0)
+            tell(Report(WAITING, 0, numbers={"steps": 0}))
     try:
         yield
     finally:
@@ -128,15 +122,15 @@ def _measure(
     operators: dict[str, AbstractOperator],
     problem: Problem,
     kept: dict[str, Kept],
-    tell: Tell,
+    tell: Progress,
     *,
     searched: tuple[str, ...],
 ) -> tuple[Result, Audit]:
     """The result, and the audit of the whole test set. An audit that lacks something is none."""
     steps = steps_of(next(iter(kept.values())).config)
 
-    def progress(title: str, done: int, total: int) -> None:
-        tell("audit", done, steps)
+    def progress(report: Report) -> None:
+        tell(report._replace(task=AUDIT, numbers={"steps": steps}))
 
     tests = BUDGETS[job.budget].tests
     few = min(FEW if job.base in SUITES else FEWER, tests or FEW)

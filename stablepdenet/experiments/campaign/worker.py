@@ -19,19 +19,20 @@ def main(core: int, text: str) -> None:
     keep_compiled()
 
     from stablepdenet.errors import UserError
-    from stablepdenet.experiments.campaign.job import run_job
+    from stablepdenet.experiments.campaign.job import AUDIT, WAITING, run_job
     from stablepdenet.experiments.campaign.plan import Job
+    from stablepdenet.progress import Report
     from stablepdenet.system.signals import stop_requests
 
     with stop_requests() as requested:
 
-        def tell(stage: str, number: int, steps: int) -> None:
+        def tell(report: Report) -> None:
             if os.getppid() != campaign:
                 sys.exit("The campaign has gone.")
-            print(stage, number, steps, flush=True)
+            print(report.task, report.done, report.numbers["steps"], flush=True)
             # A training stops by itself, with a checkpoint; nothing else has any.
             number_of_signal = requested()
-            if number_of_signal and stage in ("audit", "waiting"):
+            if number_of_signal and report.task in (AUDIT, WAITING):
                 sys.exit(128 + number_of_signal)
 
         try:

@@ -12,8 +12,8 @@ from stablepdenet.experiments.training.making import (
     with_refinement,
 )
 from stablepdenet.experiments.training.run import Run
+from stablepdenet.experiments.training.running import train, train_in
 from stablepdenet.experiments.training.suite import train_suite
-from stablepdenet.experiments.training.train import train, train_in
 
 __all__ = [
     "SOLVED",

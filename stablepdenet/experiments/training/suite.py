@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 from stablepdenet.experiments.config import Config, override
-from stablepdenet.experiments.training.train import train, train_in
+from stablepdenet.experiments.training.running import train, train_in
 from stablepdenet.files import storage
 from stablepdenet.problems import Problem
-from stablepdenet.training.loop import Report
+from stablepdenet.progress import Progress, silent
 from stablepdenet.training.objectives import METHODS
 from stablepdenet.training.state import TrainState
-
-NewReport = Callable[[str, Config], Report]
 
 
 def train_suite(
@@ -22,7 +19,7 @@ def train_suite(
     config: Config,
     *,
     folder: Path | None = None,
-    new_report: NewReport = lambda name, config: lambda row: None,
+    progress: Progress = silent,
 ) -> dict[str, TrainState]:
     """Trains pi, adv and stable; with a `folder`, in `warmup`, `pi`, `adv`, `stable` below it, continuing whatever is
     unfinished.
@@ -31,15 +28,14 @@ def train_suite(
     """
 
     def run(name: str, config: Config, start: TrainState | None) -> TrainState:
-        report = new_report(name, config)
         if folder is None:
-            return train(problem, config, start=start, report=report)
+            return train(problem, config, start=start, progress=progress)
         if start is not None and not (folder / name / "config.json").exists():
             # Each log tells its whole training, the shared part included; copied again until the run has begun.
             with storage(folder):
                 (folder / name).mkdir(exist_ok=True)
                 shutil.copy(folder / "warmup" / "log.csv", folder / name)
-        return train_in(folder / name, problem, config, start=start, report=report)
+        return train_in(folder / name, problem, config, start=start, progress=progress)
 
     start, shared = None, config.training.warmup
     if shared:

@@ -11,8 +11,9 @@ from stablepdenet.experiments.config import Config
 from stablepdenet.experiments.training.making import SOLVED, make_program, state_shapes, untrained
 from stablepdenet.experiments.training.run import Run, locked
 from stablepdenet.problems import Problem, warn_of_contradictions
+from stablepdenet.progress import Progress, silent
 from stablepdenet.system.cores import usable
-from stablepdenet.training.loop import BEGINNING, Report, take_steps
+from stablepdenet.training.loop import BEGINNING, take_steps
 from stablepdenet.training.memory import require_memory
 from stablepdenet.training.state import TrainState
 
@@ -23,7 +24,7 @@ def train(
     *,
     run: Run | None = None,
     start: TrainState | None = None,
-    report: Report = lambda row: None,
+    progress: Progress = silent,
 ) -> TrainState:
     """Trains what the configuration describes to its last step and returns the final state.
 
@@ -42,7 +43,7 @@ def train(
     past = run.rewind(int(state.step)) if run else BEGINNING
     if run and stored is not None and int(state.step) < config.training.steps:
         run.warn_of_changes(int(state.step))
-    return take_steps(program, state, run=run, past=past, report=report)
+    return take_steps(program, state, run=run, past=past, task=config.display_name, progress=progress)
 
 
 def train_in(
@@ -51,12 +52,12 @@ def train_in(
     config: Config,
     *,
     start: TrainState | None = None,
-    report: Report = lambda row: None,
+    progress: Progress = silent,
 ) -> TrainState:
     """Trains in a run folder: begins there, or continues what is there if it has the same configuration."""
     _require_cores(config)
     with run_in(Path(folder), problem, config) as run:
-        return train(problem, config, run=run, start=start, report=report)
+        return train(problem, config, run=run, start=start, progress=progress)
 
 
 @contextmanager
