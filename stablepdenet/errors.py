@@ -15,45 +15,28 @@ class UserError(Exception):
 
     exit_code = 2
 
+    def __init_subclass__(cls, exit_code: int | None = None):
+        cls.exit_code = cls.exit_code if exit_code is None else exit_code
 
-class ConfigError(UserError):
+
+class ConfigError(UserError, exit_code=2):
     """An unknown problem, an unknown configuration key or an impossible value."""
 
-    exit_code = 2
 
-
-class InputError(UserError):
+class InputError(UserError, exit_code=3):
     """An input file or array that cannot be used."""
 
-    exit_code = 3
 
-
-class CheckpointError(UserError):
+class CheckpointError(UserError, exit_code=4):
     """A run folder or checkpoint that is foreign, damaged or does not fit."""
-
-    exit_code = 4
 
 
 class DamageError(CheckpointError):
     """A checkpoint that is not what was written; one before it may still be good."""
 
 
-class StorageError(UserError):
+class StorageError(UserError, exit_code=5):
     """A folder or file that cannot be written."""
-
-    exit_code = 5
-
-
-class DivergenceError(UserError):
-    """A training that produced a number that is not finite."""
-
-    exit_code = 6
-
-
-class AuditError(UserError):
-    """An audit that could not measure everything it was asked for."""
-
-    exit_code = 7
 
 
 class Interrupted(UserError):
@@ -63,6 +46,14 @@ class Interrupted(UserError):
         super().__init__(f"Stopped; continue with: stablepdenet resume {quote(str(folder))}")
         self.signal_number = signal_number
         self.exit_code = 128 + signal_number
+
+
+class DivergenceError(UserError, exit_code=6):
+    """A training that produced a number that is not finite."""
+
+
+class AuditError(UserError, exit_code=7):
+    """An audit that could not measure everything it was asked for."""
 
 
 def shown(value: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, final
 
@@ -41,7 +41,7 @@ def displayed(progress: Progress | None, title: str) -> Iterator[Progress]:
     if progress is not None:
         yield progress
         return
-    with ShownProgress(title) as display:
+    with closing(ShownProgress(title)) as display:
         yield display
 
 
@@ -56,12 +56,8 @@ class ShownProgress:
         self.tasks: dict[str, TaskID] = {}
         self.began: dict[str, tuple[int, float]] = {}
 
-    def __enter__(self) -> ShownProgress:
-        if self.bars:
-            self.bars.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Ends the bars."""
         if self.bars:
             self.bars.stop()
 
@@ -98,4 +94,6 @@ def _bars() -> Bars | None:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[said]}"))
-    return Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True))
+    bars = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True))
+    bars.start()
+    return bars

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -19,9 +19,9 @@ from stablepdenet.operators import AbstractBasisOperator, AbstractOperator, Fiel
 from stablepdenet.problems import Block, Problem
 from stablepdenet.problems.physics import block_queries, block_residuals
 
-# Of the largest singular value: what is below, float32 cannot tell from rounding.
+# Of the largest singular value: what is below, float32 cannot tell from rounding; float64 can tell more.
 CUT = 1e-5
-# Of the fields that a residual is made of.
+# Of the fields that a residual is made of, in float32.
 ROUNDING = 2e-6
 # Inputs whose linearised residuals say which directions there are.
 TRIED = 8
@@ -172,7 +172,7 @@ def refine(operator: AbstractOperator, problem: Problem, *, steps: int = 1, furt
         raise ConfigError(f"Problem '{problem.name}' has residuals that are not finite at its own inputs.")
     _, values, right = np.linalg.svd(stacked / np.sqrt(TRIED), full_matrices=False)
     # With more unknowns than equations, some would follow rounding.
-    rank = min(len(stacked) // TRIED, max(1, int(np.sum(values > CUT * values[0]))))
+    rank = min(len(stacked) // TRIED, max(1, int(np.sum(values > _limit(CUT, c.dtype) * values[0]))))
     directions = (right[:rank] / values[:rank, None]).T
     turn = jnp.asarray(directions.T, c.dtype)
     parts = [part._replace(turned=jax.tree.map(lambda entry: turn @ entry, part.own)) for part in plain]
@@ -218,7 +218,7 @@ def _open(operator: AbstractBasisOperator, problem: Problem, free: int) -> Probl
     def is_open(block: Block) -> bool:
         moved = jnp.max(jnp.abs(reached[block.name] - start[block.name]))
         # Nor is it closed where that is not a number.
-        return not bool(moved <= ROUNDING * jnp.max(jnp.abs(rounded[block.name])))
+        return not bool(moved <= _limit(ROUNDING, c.dtype) * jnp.max(jnp.abs(rounded[block.name])))
 
     kept = tuple(block for block in problem.blocks if is_open(block))
     return dataclasses.replace(problem, blocks=kept or problem.blocks)
@@ -278,4 +278,9 @@ def _tests(operator: AbstractBasisOperator, points: Float[ndarray, "n dim"], fre
         return None
     values = np.asarray(operator.basis(jnp.asarray(points)))[:, :free]
     left, sizes, _ = np.linalg.svd(values.reshape(len(points), -1).astype(np.float64), full_matrices=False)
-    return jnp.asarray(left[:, sizes > CUT * sizes[0]].T, values.dtype)
+    return jnp.asarray(left[:, sizes > _limit(CUT, values.dtype) * sizes[0]].T, values.dtype)
+
+
+def _limit(single: float, dtype: Any) -> float:
+    """A limit of rounding for float32, as it is for another dtype."""
+    return single * float(jnp.finfo(dtype).eps / jnp.finfo(jnp.float32).eps)

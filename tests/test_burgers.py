@@ -29,7 +29,7 @@ def from_smooth(
 
     def solve(intervals: int) -> np.ndarray:
         sensors = np.linspace(0, 1, intervals + 1)
-        return burgers.cole_hopf(field(sensors)[None], sensors, x, times, viscosity)
+        return burgers.cole_hopf(field(sensors)[None], burgers.Where(sensors, x, times, viscosity))
 
     return (4 * solve(400) - solve(200)) / 3
 
@@ -54,7 +54,7 @@ def test_cole_hopf_against_a_closed_form() -> None:
 
 def test_cole_hopf_is_an_l1_contraction() -> None:
     viscosity, sensors, x, times = 0.02, np.linspace(0, 1, 21), np.arange(1000) / 1000, np.linspace(0, 1, 6)
-    u = burgers.cole_hopf(analytic(sensors, 0, viscosity)[None], sensors, x, times, viscosity)[0]
+    u = burgers.cole_hopf(analytic(sensors, 0, viscosity)[None], burgers.Where(sensors, x, times, viscosity))[0]
     distance = np.abs(u - analytic(x, times[:, None], viscosity)).mean(axis=1)
     assert distance[0] > 1e-4 and np.all(np.diff(distance) < 0)
 
@@ -62,7 +62,7 @@ def test_cole_hopf_is_an_l1_contraction() -> None:
 def test_cole_hopf_starts_from_the_interpolant() -> None:
     sensors, x = uneven_sensors(9), np.linspace(-0.5, 1.5, 81)
     a = random_periodic(9, 6)
-    u = burgers.cole_hopf(a, sensors, x, np.array([0.0, 1e-6]), 0.05)
+    u = burgers.cole_hopf(a, burgers.Where(sensors, x, np.array([0.0, 1e-6]), 0.05))
     np.testing.assert_allclose(u[:, 0], [np.interp(x % 1, sensors, row) for row in a], atol=1e-14)
     assert 0 < np.abs(u[:, 1] - u[:, 0]).max() < 0.05
 
@@ -86,14 +86,14 @@ def test_cole_hopf_against_pseudo_spectral_on_the_benchmarks_own_fields() -> Non
         starts = np.asarray(space.sample(nodes, 3, key=jax.random.key(3)))
     spectral = burgers.pseudo_spectral(starts, 0.01, 1.0, 2000)[:, [1000, 2000]]
     # 3,201 sensors: the interpolant differs from the field by h^2 max|a''| / 8, about 2e-7.
-    exact = burgers.cole_hopf(fields, np.linspace(0, 1, 3201), nodes, np.array([0.5, 1.0]), 0.01)
+    exact = burgers.cole_hopf(fields, burgers.Where(np.linspace(0, 1, 3201), nodes, np.array([0.5, 1.0]), 0.01))
     np.testing.assert_allclose(exact, spectral, rtol=0, atol=1e-6)
 
 
 def test_cole_hopf_against_pseudo_spectral_on_a_kinked_field() -> None:
     # The kinks are gone by t = 0.1, so from there both solvers share one resolved initial value, mean included.
     sensors, x = uneven_sensors(11), np.arange(256) / 256
-    u = burgers.cole_hopf(random_periodic(11, 7), sensors, x, np.array([0.1, 0.5]), 0.02)
+    u = burgers.cole_hopf(random_periodic(11, 7), burgers.Where(sensors, x, np.array([0.1, 0.5]), 0.02))
     np.testing.assert_allclose(burgers.pseudo_spectral(u[:, 0], 0.02, 0.4, 800)[:, -1], u[:, 1], rtol=0, atol=1e-9)
 
 
@@ -101,21 +101,25 @@ def test_cole_hopf_grid_converges() -> None:
     # φ has jumps in its second derivative, so the trapezoidal coefficients are third order at the least.
     sensors, x, times = uneven_sensors(11), np.linspace(0, 1, 30), np.array([0.05, 0.5])
     a = random_periodic(11, 8)
-    finest = burgers.cole_hopf(a, sensors, x, times, 0.03, grid=16384)
-    errors = [np.abs(burgers.cole_hopf(a, sensors, x, times, 0.03, grid=g) - finest).max() for g in (256, 4096)]
+    finest = burgers.cole_hopf(a, burgers.Where(sensors, x, times, 0.03, grid=16384))
+    errors = [
+        np.abs(burgers.cole_hopf(a, burgers.Where(sensors, x, times, 0.03, grid=g)) - finest).max() for g in (256, 4096)
+    ]
     assert errors[1] < 1e-8 and np.log(errors[0] / errors[1]) / np.log(16) > 2.5
 
 
 def test_cole_hopf_ignores_the_global_precision_and_batches() -> None:
     sensors, x, times = np.linspace(0, 1, 11), np.linspace(0, 1, 7), np.array([0.2])
     a = np.tile(random_periodic(11, 9), (41, 1))  # more than two batches, with a remainder
-    u = burgers.cole_hopf(a, sensors, x, times, 0.05)
+    u = burgers.cole_hopf(a, burgers.Where(sensors, x, times, 0.05))
     assert u.dtype == np.float64 and u.shape == (123, 1, 7) and u.flags.writeable
     np.testing.assert_allclose(u[-3:], u[:3], rtol=0, atol=1e-13)
     with jax.enable_x64(True):
-        np.testing.assert_allclose(burgers.cole_hopf(a[:3], sensors, x, times, 0.05), u[:3], rtol=0, atol=1e-13)
+        np.testing.assert_allclose(
+            burgers.cole_hopf(a[:3], burgers.Where(sensors, x, times, 0.05)), u[:3], rtol=0, atol=1e-13
+        )
     with jax.enable_x64(False):
-        single = burgers.cole_hopf_jax(jax.numpy.asarray(a[:3]), sensors, x, times, 0.05)
+        single = burgers.cole_hopf_jax(jax.numpy.asarray(a[:3]), burgers.Where(sensors, x, times, 0.05))
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, u[:3], atol=1e-4)
 
@@ -123,7 +127,7 @@ def test_cole_hopf_ignores_the_global_precision_and_batches() -> None:
 def test_positive_sums_equal_fourier_sums_where_both_work() -> None:
     # Times to 1 with means to −0.7: drift, periodic images and x beyond the period all take part.
     sensors, x, times = uneven_sensors(11), np.linspace(-0.5, 1.5, 41), np.array([0.0, 0.05, 0.3, 1.0])
-    arguments = random_periodic(11, 7), sensors, x, times, 0.05, 16384
+    arguments = random_periodic(11, 7), burgers.Where(sensors, x, times, 0.05, 16384)
     np.testing.assert_allclose(
         burgers._positive_sums(*arguments), burgers._fourier_sums(*arguments), rtol=0, atol=1e-10
     )
@@ -132,7 +136,7 @@ def test_positive_sums_equal_fourier_sums_where_both_work() -> None:
 @pytest.mark.parametrize("viscosity", [1e-3, 1e-5])
 def test_positive_sums_do_not_depend_on_their_blocks(viscosity: float, monkeypatch: pytest.MonkeyPatch) -> None:
     sensors, x, times = np.linspace(0, 1, 21), np.linspace(0, 1, 15), np.array([0.01, 0.2, 1.0])
-    arguments = random_periodic(21, 13), sensors, x, times, viscosity, 16384
+    arguments = random_periodic(21, 13), burgers.Where(sensors, x, times, viscosity, 16384)
     in_blocks = burgers._positive_sums(*arguments)
     monkeypatch.setattr(burgers, "_LONGEST_BLOCK", 1)  # every node scaled by itself: nothing can underflow
     np.testing.assert_allclose(in_blocks, burgers._positive_sums(*arguments), rtol=0, atol=1e-11)
@@ -152,11 +156,11 @@ def test_cole_hopf_against_pseudo_spectral_past_the_shock() -> None:
 def test_cole_hopf_keeps_symmetries_at_small_viscosity() -> None:
     sensors, x, times = np.linspace(0, 1, 41), np.linspace(0, 1, 51), np.array([0.1, 0.7, 1.0])
     a = 0.3 * np.sin(2 * np.pi * sensors)[None] + 0.1 * np.sin(6 * np.pi * sensors)
-    u = burgers.cole_hopf(a, sensors, x, times, 1e-4)
+    u = burgers.cole_hopf(a, burgers.Where(sensors, x, times, 1e-4))
     np.testing.assert_allclose(u, -u[:, :, ::-1], rtol=0, atol=1e-10)
     assert np.all(np.abs(u) <= np.abs(a).max())
     # A frame that moves with c adds c: u(x, t) from a + c is c + u(x − ct, t).
-    moved = [burgers.cole_hopf(a + 0.3, sensors, x + 0.3 * t, np.array([t]), 1e-4)[:, 0] for t in times]
+    moved = [burgers.cole_hopf(a + 0.3, burgers.Where(sensors, x + 0.3 * t, np.array([t]), 1e-4))[:, 0] for t in times]
     np.testing.assert_allclose(np.stack(moved, axis=1), 0.3 + u, rtol=0, atol=1e-8)
 
 
@@ -164,16 +168,16 @@ def test_cole_hopf_takes_the_slow_way_only_where_it_must() -> None:
     sensors, x, times = np.linspace(0, 1, 11), np.linspace(0, 1, 7), np.array([0.0, 0.2, 1.0])
     gentle = 0.03 * np.sin(2 * np.pi * sensors)
     a = np.stack([gentle, 10 * gentle, -gentle])
-    u = burgers.cole_hopf(a, sensors, x, times, 0.001)
-    np.testing.assert_array_equal(u[::2], burgers._fourier_sums(a[::2], sensors, x, times, 0.001, 4096))
-    np.testing.assert_array_equal(u[1:2], burgers._positive_sums(a[1:2], sensors, x, times, 0.001, 4096))
-    assert burgers.cole_hopf(a[:0], sensors, x, times, 0.001).shape == (0, 3, 7)
+    u = burgers.cole_hopf(a, burgers.Where(sensors, x, times, 0.001))
+    np.testing.assert_array_equal(u[::2], burgers._fourier_sums(a[::2], burgers.Where(sensors, x, times, 0.001, 4096)))
+    np.testing.assert_array_equal(u[1:2], burgers._positive_sums(a[1:2], burgers.Where(sensors, x, times, 0.001, 4096)))
+    assert burgers.cole_hopf(a[:0], burgers.Where(sensors, x, times, 0.001)).shape == (0, 3, 7)
 
 
 def test_cole_hopf_refuses_what_its_grid_cannot_resolve() -> None:
     sensors = np.linspace(0, 1, 11)
     with pytest.raises(ConfigError, match=r"problem\.viscosity = 1e-07 is too small .* Take a larger viscosity"):
-        burgers.cole_hopf(np.sin(2 * np.pi * sensors)[None], sensors, sensors, sensors, 1e-7)
+        burgers.cole_hopf(np.sin(2 * np.pi * sensors)[None], burgers.Where(sensors, sensors, sensors, 1e-7))
 
 
 def test_cole_hopf_gradient() -> None:
@@ -184,7 +188,7 @@ def test_cole_hopf_gradient() -> None:
 
         @jax.jit
         def loss(a: jax.Array) -> jax.Array:
-            return (weights * burgers.cole_hopf_jax(a, sensors, x, times, 0.03)).sum()
+            return (weights * burgers.cole_hopf_jax(a, burgers.Where(sensors, x, times, 0.03))).sum()
 
         slope = (jax.grad(loss)(jax.numpy.asarray(a)) * direction).sum()
         step = 1e-5

@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 import pytest
-from cli_cases import TINY, assert_refused, stablepdenet
+from cli_cases import TINY, assert_refused, called, stablepdenet
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def copy(run, tmp_path):
 
 
 def test_list_is_complete_and_readable_by_machine_and_man():
-    rows = json.loads(stablepdenet("list", "--json").stdout)
+    rows = json.loads(called("list", "--json").stdout)
     assert [row["problem"] for row in rows][:3] == ["heat", "poisson", "burgers"]
     assert {b["name"] for b in rows[0]["blocks"]} == {"pde", "bc", "ic"}
     text = stablepdenet("list").stdout
@@ -69,7 +69,7 @@ def test_predict_solves_for_given_inputs(run, tmp_path, suffix):
     stored = np.load(output) if suffix == ".npy" else np.loadtxt(output, delimiter=",", skiprows=1)[:, 1:].T
     assert printed.shape == (2, 100)
     assert np.allclose(stored, printed, atol=1e-6)
-    table = stablepdenet("predict", run, "--input", file).stdout.splitlines()
+    table = called("predict", run, "--input", file).stdout.splitlines()
     assert table[0] == "x,u_0,u_1"
     assert np.allclose([float(v) for v in table[-1].split(",")], [1.0, *printed[:, -1]], atol=1e-6)
 
@@ -90,7 +90,7 @@ def test_an_unknown_problem_is_refused(tmp_path):
     ],
 )
 def test_a_bad_setting_is_refused_and_leaves_no_folder(tmp_path, setting, word):
-    assert_refused(stablepdenet("train", "heat", "--out", tmp_path / "r", "--set", setting), 2, word)
+    assert_refused(called("train", "heat", "--out", tmp_path / "r", "--set", setting), 2, word)
     assert not (tmp_path / "r").exists()
 
 
@@ -103,37 +103,37 @@ def test_nan_in_the_input_is_refused_with_its_place(run, tmp_path):
     inputs = np.zeros((3, 100))
     inputs[1, 6] = np.nan
     np.save(tmp_path / "a.npy", inputs)
-    assert_refused(stablepdenet("predict", run, "--input", tmp_path / "a.npy"), 3, "row 2, column 7")
+    assert_refused(called("predict", run, "--input", tmp_path / "a.npy"), 3, "row 2, column 7")
 
 
 @pytest.mark.parametrize("content", [b"", b"hello,world\n", b"\x93NUMPY", b"1,2\n3\n", b"\x00" * 50, b"PK\x03\x04"])
 @pytest.mark.parametrize("name", ["a.npy", "a.csv"])
 def test_a_file_without_numbers_is_refused(run, tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
-    assert_refused(stablepdenet("predict", run, "--input", tmp_path / name), 3, name)
+    assert_refused(called("predict", run, "--input", tmp_path / name), 3, name)
 
 
 def test_pickled_arrays_are_not_loaded(run, tmp_path):
     np.save(tmp_path / "a.npy", np.array([{"x": 1}], dtype=object), allow_pickle=True)
-    assert_refused(stablepdenet("predict", run, "--input", tmp_path / "a.npy"), 3, "a.npy")
+    assert_refused(called("predict", run, "--input", tmp_path / "a.npy"), 3, "a.npy")
 
 
 def test_an_unwritable_folder_is_refused(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    assert_refused(stablepdenet("train", "poisson", "--out", tmp_path / "file" / "run", *TINY), 5, "file")
+    assert_refused(called("train", "poisson", "--out", tmp_path / "file" / "run", *TINY), 5, "file")
 
 
 def test_a_foreign_folder_is_refused(tmp_path):
-    assert_refused(stablepdenet("predict", tmp_path, "--input", "a.npy"), 4, "not a run folder")
+    assert_refused(called("predict", tmp_path, "--input", "a.npy"), 4, "not a run folder")
     assert_refused(stablepdenet("resume", tmp_path / "nowhere"), 4, "not a run folder")
     (tmp_path / "config.json").write_text('{"some": "thing"}')
-    assert_refused(stablepdenet("resume", tmp_path), 4, "config.json")
+    assert_refused(called("resume", tmp_path), 4, "config.json")
 
 
 def test_resuming_with_another_configuration_is_refused(copy):
     arguments = ["train", "poisson", "--out", copy, *TINY, "--set=attack.eps=0.1"]
-    assert_refused(stablepdenet(*arguments, "--resume"), 2, "attack.eps", "0.05", "0.1")
-    assert_refused(stablepdenet(*arguments), 2, "--resume")
+    assert_refused(called(*arguments, "--resume"), 2, "attack.eps", "0.05", "0.1")
+    assert_refused(called(*arguments), 2, "--resume")
 
 
 def test_a_stored_configuration_is_a_configuration_file(run, tmp_path):
@@ -142,28 +142,28 @@ def test_a_stored_configuration_is_a_configuration_file(run, tmp_path):
     for section in ("problem", "training", "operator", "attack", "method"):
         lines += [f"[{section}]", *(f"{key} = {json.dumps(value)}" for key, value in stored[section].items())]
     (tmp_path / "c.toml").write_text("\n".join(lines))
-    result = stablepdenet("train", "poisson", "--config", tmp_path / "c.toml", "--out", tmp_path / "again")
+    result = called("train", "poisson", "--config", tmp_path / "c.toml", "--out", tmp_path / "again")
     assert result.returncode == 0, result.stderr
     name = "checkpoints/step-00000020/state.safetensors"
     assert (tmp_path / "again" / name).read_bytes() == (run / name).read_bytes()
     assert_refused(
-        stablepdenet("train", "heat", "--config", tmp_path / "c.toml", "--out", tmp_path / "x"), 2, "problem.name"
+        called("train", "heat", "--config", tmp_path / "c.toml", "--out", tmp_path / "x"), 2, "problem.name"
     )
 
 
 def test_all_methods_are_trained_resumed_and_kept_apart(tmp_path):
     folder = tmp_path / "all"
-    result = stablepdenet("train", "poisson", "--method", "all", "--out", folder, "--json", *TINY)
+    result = called("train", "poisson", "--method", "all", "--out", folder, "--json", *TINY)
     assert [row["method"] for row in json.loads(result.stdout)["rows"]] == ["pi", "adv", "stable"]
     logs = [(folder / name / "log.csv").read_text().splitlines() for name in ("pi", "stable")]
     assert [line.split(",")[0] for line in logs[0]] == ["step", "1", "10", "20"]
     assert logs[0][:3] == logs[1][:3]
     shutil.rmtree(folder / "stable")
-    assert stablepdenet("resume", folder, "--json").stdout == result.stdout
+    assert called("resume", folder, "--json").stdout == result.stdout
     np.save(tmp_path / "a.npy", np.zeros(100))
-    assert stablepdenet("predict", folder / "stable", "--input", tmp_path / "a.npy").returncode == 0
-    assert_refused(stablepdenet("predict", folder, "--input", tmp_path / "a.npy"), 4, "several runs")
-    assert_refused(stablepdenet("train", "poisson", "--out", folder, "--resume", *TINY), 2, "three methods")
+    assert called("predict", folder / "stable", "--input", tmp_path / "a.npy").returncode == 0
+    assert_refused(called("predict", folder, "--input", tmp_path / "a.npy"), 4, "several runs")
+    assert_refused(called("train", "poisson", "--out", folder, "--resume", *TINY), 2, "three methods")
 
 
 def test_the_demo_prints_its_table_beside_the_papers(tmp_path):
@@ -184,38 +184,38 @@ def test_the_demo_prints_its_table_beside_the_papers(tmp_path):
         ("common", "0.10"),
     ]
     assert (tmp_path / "poisson.png").read_bytes().startswith(b"\x89PNG")
-    assert_refused(stablepdenet("demo", "wave", "--out", tmp_path), 2, "'wave'")
+    assert_refused(called("demo", "wave", "--out", tmp_path), 2, "'wave'")
 
 
 def test_wrong_usage_is_one_sentence():
-    assert_refused(stablepdenet("train"), 2, "problem")
-    assert_refused(stablepdenet("train", "heat", "--method", "magic"), 2, "magic")
+    assert_refused(called("train"), 2, "problem")
+    assert_refused(called("train", "heat", "--method", "magic"), 2, "magic")
     assert_refused(stablepdenet("fly"), 2, "fly")
 
 
+# Long enough that it cannot end before a signal comes.
+LONG = [
+    *("train", "poisson", "--method", "pi"),
+    *TINY[:1],
+    *TINY[2:],
+    "--set=training.steps=6000",
+    "--set=training.log_every=50",
+    "--set=training.checkpoint_every=3000",
+]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A longer run that nobody stopped."""
+    folder = tmp_path_factory.mktemp("cli") / "whole"
+    assert stablepdenet(*LONG, "--out", folder).returncode == 0
+    return folder
+
+
 @pytest.mark.parametrize("signal_number, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_stopped_run_says_how_to_continue_and_ends_with_the_same_bytes(tmp_path, signal_number, code):
-    # Long enough that it cannot end before the signal comes.
-    settings = [
-        *TINY[:1],
-        *TINY[2:],
-        "--set=training.steps=6000",
-        "--set=training.log_every=50",
-        "--set=training.checkpoint_every=3000",
-    ]
+def test_a_stopped_run_says_how_to_continue_and_ends_with_the_same_bytes(whole, tmp_path, signal_number, code):
     folder = tmp_path / "cut"
-    command = [
-        sys.executable,
-        "-m",
-        "stablepdenet",
-        "train",
-        "poisson",
-        "--method",
-        "pi",
-        "--out",
-        str(folder),
-        *settings,
-    ]
+    command = [sys.executable, "-m", "stablepdenet", *LONG, "--out", str(folder)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while not (folder / "log.csv").exists() and time.monotonic() < deadline:
@@ -225,8 +225,6 @@ def test_a_stopped_run_says_how_to_continue_and_ends_with_the_same_bytes(tmp_pat
     assert process.returncode == code, errors
     assert f"stablepdenet resume {folder}" in errors
     assert stablepdenet("resume", folder).returncode == 0
-    whole = tmp_path / "whole"
-    assert stablepdenet("train", "poisson", "--method", "pi", "--out", whole, *settings).returncode == 0
     name = "checkpoints/step-00006000/state.safetensors"
     assert (folder / name).read_bytes() == (whole / name).read_bytes()
 

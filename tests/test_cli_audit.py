@@ -9,7 +9,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from cli_cases import TINY, assert_refused, stablepdenet
+from cli_cases import TINY, assert_refused, called, stablepdenet
 
 MODEL = """
     import jax.numpy as jnp
@@ -38,7 +38,7 @@ MODEL = """
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory):
     folder = tmp_path_factory.mktemp("audit") / "suite"
-    result = stablepdenet("train", "poisson", "--method", "all", "--out", folder, *TINY)
+    result = called("train", "poisson", "--method", "all", "--out", folder, *TINY)
     assert result.returncode == 0, result.stderr
     return folder
 
@@ -46,7 +46,7 @@ def suite(tmp_path_factory):
 @pytest.fixture(scope="module")
 def evaluated(suite, tmp_path_factory):
     out = tmp_path_factory.mktemp("audit") / "out"
-    result = stablepdenet("evaluate", suite, "--parts", "errors,lipschitz", "--tests", 3, "--out", out)
+    result = called("evaluate", suite, "--parts", "errors,lipschitz", "--tests", 3, "--out", out)
     assert result.returncode == 0, result.stderr
     return out, result.stdout
 
@@ -96,11 +96,11 @@ def test_an_earlier_audit_without_today_s_metrics_replays(suite, evaluated, tmp_
     earlier = [row for row in rows if not row["metric"].endswith(("_p99", "_max"))]
     assert len(earlier) < len(rows)
     (tmp_path / "out" / "rows.json").write_text(json.dumps(earlier))
-    assert stablepdenet("evaluate", suite, "--replay", tmp_path / "out").returncode == 0
+    assert called("evaluate", suite, "--replay", tmp_path / "out").returncode == 0
 
 
 def test_one_run_is_its_own_source(suite):
-    result = stablepdenet("evaluate", suite / "stable", "--parts", "errors", "--tests", 2, "--eps", "0.05", "--json")
+    result = called("evaluate", suite / "stable", "--parts", "errors", "--tests", 2, "--eps", "0.05", "--json")
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)
     assert {row["method"] for row in found["rows"]} == {"stable"}
@@ -109,12 +109,12 @@ def test_one_run_is_its_own_source(suite):
 
 def test_audit_takes_an_operator_of_ones_own(module):
     arguments = ("--problem", "poisson", "--parts", "errors", "--tests", 4, "--json")
-    result = stablepdenet("audit", "mine:exact", *arguments, cwd=module)
+    result = called("audit", "mine:exact", *arguments, cwd=module)
     assert result.returncode == 0, result.stderr
     rows = json.loads(result.stdout)["rows"]
     assert {row["method"] for row in rows} == {"exact"}
     assert all(np.isclose(row["value"], 0.1, rtol=1e-3) for row in rows if row["metric"] == "relative_l2")
-    own = stablepdenet("audit", "mine:exact", "--problem", "mine:problem", *arguments[2:], cwd=module)
+    own = called("audit", "mine:exact", "--problem", "mine:problem", *arguments[2:], cwd=module)
     assert json.loads(own.stdout)["rows"] == rows
 
 
@@ -148,16 +148,21 @@ def test_audit_of_a_solver_says_what_it_left_out(module):
     ids=lambda value: " ".join(value[1:]) if isinstance(value, tuple) else "",
 )
 def test_wrong_input_is_one_sentence(module, arguments, code, words):
-    assert_refused(stablepdenet(*arguments, cwd=module), code, words)
+    assert_refused(called(*arguments, cwd=module), code, words)
+
+
+def test_a_process_refuses_by_its_exit_code(module):
+    assert_refused(stablepdenet("audit", "mine:broken", "--problem", "poisson", cwd=module), 2, "no such weights")
+    assert_refused(stablepdenet("evaluate", "nowhere", cwd=module), 4, "not a run folder")
 
 
 def test_runs_that_do_not_belong_together_are_refused(suite, tmp_path):
-    assert stablepdenet("train", "poisson", "--seed", 1, "--out", tmp_path / "other", *TINY).returncode == 0
-    assert_refused(stablepdenet("evaluate", suite / "pi", tmp_path / "other"), 2, "differ in their seed")
+    assert called("train", "poisson", "--seed", 1, "--out", tmp_path / "other", *TINY).returncode == 0
+    assert_refused(called("evaluate", suite / "pi", tmp_path / "other"), 2, "differ in their seed")
     shutil.copytree(suite / "pi", tmp_path / "again")
     shutil.rmtree(tmp_path / "again" / "checkpoints" / "step-00000020")
-    assert_refused(stablepdenet("evaluate", tmp_path / "again"), 4, "no checkpoint yet", "resume")
+    assert_refused(called("evaluate", tmp_path / "again"), 4, "no checkpoint yet", "resume")
     shutil.rmtree(tmp_path / "again")
     shutil.copytree(suite / "pi", tmp_path / "again")
-    assert_refused(stablepdenet("evaluate", suite, tmp_path / "again"), 2, "method pi")
-    assert_refused(stablepdenet("evaluate", suite, "--replay", tmp_path), 4, "rows.json")
+    assert_refused(called("evaluate", suite, tmp_path / "again"), 2, "method pi")
+    assert_refused(called("evaluate", suite, "--replay", tmp_path), 4, "rows.json")

@@ -8,7 +8,7 @@ import shutil
 import jax
 import numpy as np
 import pytest
-from cli_cases import TINY, assert_refused, stablepdenet
+from cli_cases import TINY, assert_refused, called, stablepdenet
 
 from stablepdenet.experiments.problems import make_problem
 
@@ -17,7 +17,7 @@ from stablepdenet.experiments.problems import make_problem
 def run(tmp_path_factory):
     """A finished tiny run."""
     folder = tmp_path_factory.mktemp("cli") / "run"
-    assert stablepdenet("train", "poisson", "--method", "stable", "--out", folder, *TINY).returncode == 0
+    assert called("train", "poisson", "--method", "stable", "--out", folder, *TINY).returncode == 0
     return folder
 
 
@@ -31,7 +31,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_continued(run, copy):
     file = next(copy.glob("checkpoints/step-00000020/state.safetensors"))
     whole = file.read_bytes()
     file.write_bytes(whole[:100])
-    result = stablepdenet("resume", copy)
+    result = called("resume", copy)
     assert result.returncode == 0, result.stderr
     told = [line for line in result.stderr.splitlines() if "warning" in line]
     assert len(told) == 1 and "step-00000020/state.safetensors" in told[0] and "step-00000010" in told[0]
@@ -52,7 +52,7 @@ def test_a_failure_is_told_and_replayed(tmp_path):
     assert "loss_" in result.stderr and f"stablepdenet replay {folder}" in result.stderr
     told = json.loads(stablepdenet("replay", folder, "--json").stdout)
     assert told["culprit"]["float32"].startswith("loss_") and told["culprit"]["float64"] is None
-    assert f"Step {told['step']}:" in stablepdenet("replay", folder).stdout
+    assert f"Step {told['step']}:" in called("replay", folder).stdout
     assert_refused(stablepdenet("replay", tmp_path), 4, "not a run folder")
 
 
@@ -66,15 +66,15 @@ def test_inputs_unlike_the_training_ones_are_flagged(run, tmp_path):
     assert told["outside_rows"] == [4] and told["inadmissible_rows"] == []
     assert "warning: 1 of 4 inputs (row 4)" in result.stderr and "roughness" in result.stderr
     np.save(tmp_path / "a.npy", usual)
-    assert "warning" not in stablepdenet("predict", run, "--input", tmp_path / "a.npy").stderr
+    assert "warning" not in called("predict", run, "--input", tmp_path / "a.npy").stderr
 
 
 def test_inputs_that_are_not_admissible_are_named(tmp_path):
-    assert stablepdenet("train", "burgers", "--method", "pi", "--out", tmp_path / "run", *TINY).returncode == 0
+    assert called("train", "burgers", "--method", "pi", "--out", tmp_path / "run", *TINY).returncode == 0
     a = np.array(make_problem("burgers").sample(3, key=jax.random.key(5)))
     a[1] += np.linspace(0, 0.01, 101)
     np.save(tmp_path / "a.npy", a)
-    result = stablepdenet("predict", tmp_path / "run", "--input", tmp_path / "a.npy", "--json")
+    result = called("predict", tmp_path / "run", "--input", tmp_path / "a.npy", "--json")
     assert json.loads(result.stdout)["inadmissible_rows"] == [2]
     assert "1 of 3 inputs (row 2) are not admissible" in result.stderr
     assert "first and last value agree" in result.stderr

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import subprocess
+import sys
+
 import pytest
 
 from stablepdenet.errors import ConfigError
@@ -66,12 +70,17 @@ def test_settings_are_read_as_toml_values_or_text():
         ("training.steps=1.5", "training.steps = 1.5"),
         ("training.steps=many", "training.steps = 'many'"),
         ("training.steps=true", "training.steps = True"),
+        ('training.steps="60000"', "training.steps = '60000'"),
+        ("training.steps=nan", "training.steps = nan"),
+        ("training.steps=2147483648", "training.steps = 2147483648"),
         ("training.warmup=-1", "training.warmup"),
         ("training.learning_rate=0", "training.learning_rate"),
         ("training.batch=100000", "training.batch = 100000 is larger"),
         ("attack.eps=-0.1", "attack.eps = -0.1"),
         ("attack.eps=nan", "attack.eps = nan"),
         ("attack.eps=inf", "attack.eps = inf"),
+        ("attack.eps=true", "attack.eps = True"),
+        ('attack.eps="0.1"', "attack.eps = '0.1'"),
         ("attack.random_start=1", "attack.random_start"),
         ("method.rho=1", "method.rho"),
         ("method.name=magic", "method.name = 'magic'"),
@@ -79,7 +88,10 @@ def test_settings_are_read_as_toml_values_or_text():
         ("operator.width=[1]", "operator.width"),
         ("training.warmup=50000", "training.warmup = 50000"),
         ("operator.tanh_trunk=1", "operator.tanh_trunk"),
+        ("operator.refinements=101", "operator.refinements = 101"),
         ("seed=-1", "seed = -1"),
+        ("seed=4294967296", "seed = 4294967296"),
+        ("recipe=best", "recipe = 'best' must be 'paper', 'plain' or 'robust'."),
         ("training.steps", "section.key=value"),
         ("=5", "section.key=value"),
     ],
@@ -89,6 +101,42 @@ def test_a_bad_setting_is_refused_in_one_sentence_that_names_it(setting, word):
         override(BASE, parse_settings([setting]))
     assert word in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_the_sentence_says_what_the_value_must_be():
+    with pytest.raises(ConfigError, match=r"^training\.steps = 0 must be greater than or equal to 1\.$"):
+        override(BASE, {"training.steps": 0})
+
+
+def test_whole_numbers_and_reals_are_stored_as_such():
+    config = override(BASE, {"training.batch": 20.0, "attack.eps": 1})
+    assert (repr(config.training.batch), repr(config.attack.eps)) == ("20", "1.0")
+
+
+def test_a_replaced_part_is_checked_too():
+    with pytest.raises(ValueError, match="greater than or equal to 0"):
+        dataclasses.replace(BASE, seed=-1)
+    with pytest.raises(ConfigError, match="is larger than"):
+        dataclasses.replace(BASE, training=dataclasses.replace(BASE.training, functions=1))
+
+
+@pytest.mark.parametrize(
+    "changes, word",
+    [
+        ({"operator.embedding": "waves"}, "sees the coordinates"),
+        ({"operator.tanh_trunk": True}, "last layer"),
+        ({"operator.refinements": 1}, "no basis"),
+        ({"operator.constraints": "hard"}, "no basis"),
+    ],
+)
+def test_what_a_modified_operator_lacks_is_refused(changes, word):
+    with pytest.raises(ConfigError, match=word):
+        override(BASE, {"operator.kind": "modified", **changes})
+
+
+def test_the_command_line_starts_without_pydantic():
+    code = "import sys, stablepdenet.cli; sys.exit('pydantic' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 @pytest.mark.parametrize("content", [b"training = [", b"\xff\xfe", b"a = 1\na = 2\n"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stablepdenet.auditing.front import displacement, front_positions, shock_errors
+from stablepdenet.auditing.front_positions import displacement, front_positions, shock_errors
 
 X = np.linspace(0, 1, 101)
 

@@ -77,7 +77,7 @@ def test_robust_is_trained_in_a_folder_and_loaded_as_it_answers(tmp_path):
 def test_robust_solves_what_is_linear_and_says_so(capsys):
     problem = dataclasses.replace(make_problem("poisson"), name="my own")
     operator = by_recipe(problem)
-    assert capsys.readouterr().out.startswith("Solved by least squares")
+    assert "Solved by least squares" in capsys.readouterr().err
     assert isinstance(operator, LinearOperator)
     a = problem.sample(5, key=jax.random.key(0))
     u = np.asarray(operator(a, jnp.asarray(problem.grid)))

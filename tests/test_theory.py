@@ -12,7 +12,7 @@ import pytest
 from stablepdenet import points
 from stablepdenet.attacks import PGD, LinfBall
 from stablepdenet.auditing import evaluation_inputs
-from stablepdenet.auditing.theory import Outcome, TrialSpace, linear_bound, trial_space, tube_estimate
+from stablepdenet.auditing.constants import Outcome, TrialSpace, linear_bound, trial_space, tube_estimate
 from stablepdenet.errors import ConfigError
 from stablepdenet.experiments.problems import heat, helmholtz, make_problem
 from stablepdenet.functions import GaussianField, Inputs, SensorInput

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from stablepdenet.auditing.adversaries import attacks, transfer
-from stablepdenet.auditing.bounds import theory
+from stablepdenet.auditing.attacks import attacks, transfer
 from stablepdenet.auditing.certificates import certificates
 from stablepdenet.auditing.errors import curves, errors
 from stablepdenet.auditing.estimates import estimates
-from stablepdenet.auditing.fronts import front
+from stablepdenet.auditing.front import front
 from stablepdenet.auditing.inputs import setting_of
 from stablepdenet.auditing.lipschitz import lipschitz
 from stablepdenet.auditing.session import Audit, Session, Task
+from stablepdenet.auditing.theory import theory
 from stablepdenet.auditing.unseen import unseen
 from stablepdenet.errors import ConfigError
 from stablepdenet.problems import Problem
@@ -87,9 +87,9 @@ def audit(
             except Exception as error:  # an operator is anybody's code; one task that fails must not cost the others
                 failures.append(f"'{title}' failed and is left out: {_reason(error)}")
                 session.note(failures[-1])
+        if failures and not any(row["metric"] == "relative_l2" for row in session.audit.rows):
+            raise ConfigError(f"No error could be measured: {failures[0]}")
         told(Report("audit", len(tasks), len(tasks), "done"))
-    if failures and not any(row["metric"] == "relative_l2" for row in session.audit.rows):
-        raise ConfigError(f"No error could be measured: {failures[0]}")
     return session.audit
 
 

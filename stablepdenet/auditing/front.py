@@ -1,34 +1,79 @@
-"""The front of a Burgers solution, x_s(t) = argmax_x |u_x(x, t)|, and how far a perturbation moves it."""
+"""How far a perturbation moves the front, learned against exact, and how that grows as the viscosity falls."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from stablepdenet.auditing.front_positions import displacement, front_positions, shock_errors
+from stablepdenet.auditing.inputs import Case, on_axes, setting_of
+from stablepdenet.auditing.measure import Measurer
+from stablepdenet.auditing.metrics import summary
+from stablepdenet.auditing.session import EXACT, Session, Task
+from stablepdenet.functions import points
+from stablepdenet.problems import AbstractViscousReference
 
-def front_positions(u: Float[ndarray, "batch n"], x: Float[ndarray, " n"]) -> Float[ndarray, " batch"]:
-    """argmax_x |u_x| for solutions of period 1 on uniform x over one period, both ends included.
-
-    u_x is a difference between neighbours, at the midpoint between them, and the maximum is refined by the parabola
-    through |u_x| there and beside it. No difference reaches across the end of the period: a learned solution need not
-    be quite periodic, and a jump there would pass for a front.
-    """
-    slope = np.abs(np.diff(np.asarray(u, np.float64), axis=1))
-    intervals = slope.shape[1]
-    peak = slope.argmax(axis=1)
-    left, top, right = (slope[np.arange(len(u)), (peak + shift) % intervals] for shift in (-1, 0, 1))
-    curvature = 2 * top - left - right
-    # A solution without a slope has no curvature either: its front is in the first interval.
-    offset = np.divide(right - left, 2 * curvature, out=np.zeros(len(u)), where=curvature > 0)
-    return x[0] + (peak + 0.5 + offset) / intervals % 1
+POINTS = 401
+# Shares of the problem's viscosity at which the exact front is followed as well.
+VISCOSITIES = (0.5, 0.2, 0.1)
 
 
-def displacement(clean: Float[ndarray, " batch"], perturbed: Float[ndarray, " batch"]) -> Float[ndarray, " batch"]:
-    """Delta x_s = x_s(perturbed) - x_s(clean), the short way around the period: in [-1/2, 1/2)."""
-    return (perturbed - clean + 0.5) % 1 - 0.5
+def front(session: Session) -> Iterator[Task]:
+    """The front at the last time, under the common perturbation, for problems that have one."""
+    if session.problem.fronts:
+        for eps in session.eps:
+            yield f"front {setting_of(eps)}", partial(_front, session, eps)
+            for share in VISCOSITIES:
+                yield f"front {setting_of(eps)} at {share:g} of the viscosity", partial(_sweep, session, eps, share)
 
 
-def shock_errors(learned: Float[ndarray, " batch"], exact: Float[ndarray, " batch"]) -> Float[ndarray, " batch"]:
-    """E_shock = |Delta x_s learned - Delta x_s exact| of two displacements per input, the short way around."""
-    return np.abs(displacement(exact, learned))
+def _front(session: Session, eps: float) -> None:
+    """E_shock = |Delta x_s learned - Delta x_s exact|, Delta x_s = x_s(a + delta) - x_s(a), x_s = argmax |u_x|."""
+    case = session.common(eps)
+    axes = _axes(session)
+    problem = on_axes(session.problem, axes)
+    if problem is None:
+        return session.note("The reference knows one grid only: the front is left out.")
+    if case is None:
+        return None
+    measurer = Measurer(problem)
+    exact = _moved(problem.require_reference(), case, axes[0])
+    for name in session.movable:
+        learned = _moved(partial(measurer.solve, session.operators[name]), case, axes[0])
+        session.add(
+            name,
+            case.attack,
+            case.setting,
+            summary("front_exact", np.abs(exact))
+            | summary("front_learned", np.abs(learned))
+            | summary("front_error", shock_errors(learned, exact)),
+        )
+
+
+def _sweep(session: Session, eps: float, share: float) -> None:
+    """The exact displacement of the same perturbed inputs at a lower viscosity."""
+    case, reference = session.common(eps), session.problem.reference
+    if case is None or not isinstance(reference, AbstractViscousReference):
+        return
+    axes = _axes(session)
+    viscosity = share * reference.viscosity
+    exact = _moved(reference.at(viscosity, axes), case, axes[0])
+    setting = f"{case.setting} viscosity={viscosity:g}"
+    session.add(EXACT, case.attack, setting, summary("front_exact", np.abs(exact)))
+
+
+def _axes(session: Session) -> tuple[Float[ndarray, " x"], Float[ndarray, " t"]]:
+    """Enough points in x for a slope, and the last time."""
+    x, t = session.problem.axes
+    return points.uniform(POINTS, (float(x[0]), float(x[-1]))), t[-1:]
+
+
+def _moved(
+    solve: Callable[[Float[ndarray, "batch m"]], Float[ndarray, "batch n"]], case: Case, x: Float[ndarray, " n"]
+) -> Float[ndarray, " batch"]:
+    assert case.base is not None
+    return displacement(front_positions(solve(case.base), x), front_positions(solve(case.inputs), x))

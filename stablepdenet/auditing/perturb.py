@@ -14,18 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 from numpy import ndarray
 
-from stablepdenet.attacks import (
-    PGD,
-    Objective,
-    Search,
-    apgd,
-    best_of,
-    pgd,
-    random_search,
-    smooth_noise,
-    strong_pgd,
-    white_noise,
-)
+from stablepdenet.attacks import PGD, Objective, search
 from stablepdenet.auditing.inputs import thinner
 from stablepdenet.auditing.measure import at_once, chunks, reference_of
 from stablepdenet.auditing.misfit import AbstractMisfit, misfit
@@ -49,15 +38,19 @@ class Perturber:
         attack = problem.require_attack()
         common = dataclasses.replace(attack, steps=COMMON_STEPS)
         self._attack = dataclasses.replace(attack, random_start=True)
-        self._common = _compiled(pgd, lambda m, a, solution: _fixed(m, m.target(a, solution)), common)
-        self._physics = _compiled(strong_pgd, self._physics_loss, self._attack)
+        self._common = _compiled(search.pgd, lambda m, a, solution: _fixed(m, m.target(a, solution)), common)
+        self._physics = _compiled(search.strong_pgd, self._physics_loss, self._attack)
         self._moving = {
-            name: _compiled(search, lambda m, a, solution: m.moving, self._attack)
-            for name, search in {"whitebox": strong_pgd, "apgd": best_of(apgd, 3), "search": random_search}.items()
+            name: _compiled(way, lambda m, a, solution: m.moving, self._attack)
+            for name, way in {
+                "whitebox": search.strong_pgd,
+                "apgd": search.best_of(search.apgd, 3),
+                "search": search.random_search,
+            }.items()
         }
         modes = problem.inputs.modes(min(SMOOTH_BAND, problem.inputs.size))
         self._noise = {
-            "noise": _compiled_noise(white_noise, self._attack),
+            "noise": _compiled_noise(search.white_noise, self._attack),
             "smooth-noise": _compiled_noise(partial(_smooth, modes), self._attack),
         }
 
@@ -130,13 +123,13 @@ def _fixed(subject: AbstractMisfit, target: Float[Array, "batch _ *components"])
 
 
 def _smooth(modes: Float[ndarray, "band m"], attack: PGD, a: Array, *, key: PRNGKeyArray) -> Any:
-    return smooth_noise(attack, a, modes, key=key)
+    return search.smooth_noise(attack, a, modes, key=key)
 
 
-def _compiled(search: Search, objective: MakeObjective, attack: PGD) -> Callable[..., Float[Array, "chunk m"]]:
+def _compiled(way: search.Search, objective: MakeObjective, attack: PGD) -> Callable[..., Float[Array, "chunk m"]]:
     return eqx.filter_jit(
         lambda subject, eps, a, solution, key: (
-            search(attack.with_eps(eps), objective(subject, a, solution), a, key=key).inputs
+            way(attack.with_eps(eps), objective(subject, a, solution), a, key=key).inputs
         )
     )
 

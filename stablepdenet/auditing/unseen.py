@@ -25,7 +25,7 @@ FIELDS = {"rough": 2.0, "smooth": 0.5}
 def unseen(session: Session) -> Iterator[Task]:
     """The problem's own unseen inputs, then those that every problem has."""
     for name, inputs in session.problem.unseen.items():
-        yield f"unseen {name}", partial(_measure, session, clean_case(jnp.asarray(inputs, jnp.float32), name))
+        yield f"unseen {name}", partial(_measure, session, clean_case(jnp.asarray(np.asarray(inputs, float)), name))
     for name in FIELDS:
         yield f"unseen {name}", partial(_measure, session, field_case(session.problem, name, len(session.clean)))
     coarse = coarsened(session.clean, session.problem.inputs)

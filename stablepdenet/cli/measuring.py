@@ -49,7 +49,7 @@ def predict(
         raise ConfigError(f"--output '{output}' must end in .npy or .csv.")
     problem, operator = load_operator(folder)
     a = read_inputs(inputs, problem.inputs.size)
-    u = Measurer(problem).solve(operator, a).astype(np.float32)
+    u = Measurer(problem).solve(operator, a).astype(a.dtype)
     multiples = beyond_training(a, problem, Run.open(folder).config)
     outside = np.flatnonzero(np.max(list(multiples.values()), axis=0) > 1.0)
     if len(outside):

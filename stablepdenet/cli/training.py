@@ -11,7 +11,7 @@ import typer
 
 from stablepdenet.cli.base import Folder, Json, Settings, app
 from stablepdenet.errors import ConfigError, Interrupted
-from stablepdenet.progress import ShownProgress, silent
+from stablepdenet.progress import displayed, silent
 from stablepdenet.system.cores import keep_to, usable
 from stablepdenet.system.signals import stop_requests
 
@@ -60,7 +60,7 @@ def train(
             raise ConfigError(f"'{folder}' already holds a run: pass --resume to continue it, or choose another --out.")
         if resolved.recipe == "robust":
             typer.echo(explain(resolved), err=True)
-        with ShownProgress(problem) as progress:
+        with displayed(None, problem) as progress:
             operators = finish(setup, resolved, folder, together=together, progress=progress)
         _stop_if(requested(), folder)
     _summarise(setup, resolved, operators, folder, as_json)
@@ -94,7 +94,7 @@ def resume(folder: Folder, as_json: Json = False) -> None:
     with stop_requests() as requested:
         from stablepdenet.experiments.runs import resume as continue_run
 
-        with ShownProgress(str(folder)) as progress:
+        with displayed(None, str(folder)) as progress:
             problem, config, operators = continue_run(folder, progress=progress)
         _stop_if(requested(), folder)
     _summarise(problem, config, operators, folder, as_json)

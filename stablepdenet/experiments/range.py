@@ -52,7 +52,7 @@ def beyond_training(
 def inadmissible(inputs: Float[ndarray, "batch m"], problem: Problem) -> Bool[ndarray, " batch"]:
     """Which inputs lie outside of the problem's admissible set, by more than rounding: for them it may have no
     solution, and an operator answers another input."""
-    inputs = np.asarray(inputs, np.float32)
+    inputs = np.asarray(inputs, jnp.result_type(float))
     off = np.max(np.abs(np.asarray(problem.admissible.snap(jnp.asarray(inputs))) - inputs), axis=1)
     return ~(off <= ROUNDING * np.max(np.abs(inputs), axis=1))
 

@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
@@ -43,11 +44,11 @@ def read_inputs(path: Path, size: int) -> Float[ndarray, "batch size"]:
             f"'{path}' holds an array of shape {array.shape}: this model needs rows of {size} values each."
         )
     with np.errstate(over="ignore"):
-        rows = np.atleast_2d(array.astype(np.float32))
+        rows = np.atleast_2d(array.astype(jnp.result_type(float)))
     bad = np.argwhere(~np.isfinite(rows))
     if len(bad):
         raise InputError(
-            f"'{path}' has a value that is not finite in float32, in row {bad[0][0] + 1}, column {bad[0][1] + 1}: "
+            f"'{path}' has a value that is not finite in {rows.dtype}, in row {bad[0][0] + 1}, column {bad[0][1] + 1}: "
             "replace it."
         )
     return rows

@@ -99,7 +99,7 @@ def _inner(ansatz: Ansatz, query: Query) -> _Inner:
     def outer(fields: Fields) -> Fields:
         own = {}
         for index, found in products.items():
-            shares = [jnp.asarray(factor, jnp.float32) * fields[rest] for rest, factor in found.items()]
+            shares = [jnp.asarray(factor, fields[rest].dtype) * fields[rest] for rest, factor in found.items()]
             own[index] = sum(shares[1:], shares[0])
         return own | ({SUM: fields[SUM]} if query.combination else {})
 
@@ -119,4 +119,4 @@ def _splits(index: Derivative) -> list[tuple[Derivative, Derivative]]:
 def _derivatives(functions: Functions, query: Query, multi_indices: Sequence[Derivative]) -> dict[Derivative, Any]:
     """As k x n."""
     found = table(functions, np.asarray(query.points), multi_indices, query.component)
-    return {index: np.asarray(entry.T, np.float32) for index, entry in found.items()}
+    return {index: np.asarray(entry.T, jnp.result_type(float)) for index, entry in found.items()}

@@ -39,7 +39,7 @@ def as_operator(candidate: Any, inputs: int, points: Float[ndarray, "n dim"], co
         raise ConfigError(f"An operator is called as (a, points) -> u, but {type(candidate).__name__} is not callable.")
     # Positive, with equal ends and not constant: nothing that a solver or a normalisation would refuse.
     wave = 0.1 * (1.5 + np.sin(2 * np.pi * np.linspace(0, 1, inputs)))
-    arrays = jnp.asarray(np.stack([wave, wave]), jnp.float32), jnp.asarray(points, jnp.float32)
+    arrays = jnp.asarray(np.stack([wave, wave])), jnp.asarray(points)
     operator, untraced = _wrapped(candidate, *arrays, components)
     shape = (2, len(points)) if components == 1 else (2, len(points), components)
     # Functions that JAX traces are called as they are: their operators check no shapes.

@@ -217,9 +217,9 @@ def make_rows(
     columns = [i for i in range(dimension) if i != time]
     where, weights = _nodes(region, space, counts, columns)
     terms = {}
-    for name, (component, word) in region.terms.solution.items():
-        order = word.count(time) if time is not None else 0
-        inner = tuple(columns.index(letter) for letter in word if letter != time)
+    for name, (component, index) in region.terms.solution.items():
+        order = index.count(time) if time is not None else 0
+        inner = tuple(columns.index(column) for column in index if column != time)
         values, times = space.values(where, inner), clocks[component].values(theta, order)
         first, last = free[component]
         slopes = np.einsum("qi,pj->ijqp", times[:, first:last], values[:, places])

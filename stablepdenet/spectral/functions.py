@@ -95,11 +95,11 @@ class Space:
     def size(self) -> int:
         return int(np.prod([axis.count for axis in self.axes]))
 
-    def values(self, points: Float[ndarray, "n dim"], word: Derivative = ()) -> Float[ndarray, "n k"]:
+    def values(self, points: Float[ndarray, "n dim"], index: Derivative = ()) -> Float[ndarray, "n k"]:
         """A derivative, given by the coordinates' numbers among those of space, at some points."""
         product = np.ones((len(points), 1))
         for column, axis in enumerate(self.axes):
-            factor = axis.values(points[:, column], word.count(column))
+            factor = axis.values(points[:, column], index.count(column))
             product = (product[:, :, None] * factor[:, None, :]).reshape(len(points), -1)
         return product
 

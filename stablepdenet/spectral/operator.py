@@ -54,8 +54,8 @@ class SpectralOperator(AbstractOperator):
     """G(a) = the solution of all residual blocks in smooth functions on the box, found anew for each input: by one
     factorisation where the problem is linear, by Gauss-Newton iterations where it is not, one time step after another.
 
-    No network, no training, no labels. Everything is solved in float64 and answered in float32. Gradients with respect
-    to the input are those of the solution, not of the iterations.
+    No network, no training, no labels. Everything is solved in float64 and answered in the dtype of the input.
+    Gradients with respect to the input are those of the solution, not of the iterations.
     """
 
     numbers: March | Tabulated
@@ -123,7 +123,7 @@ class SpectralOperator(AbstractOperator):
         if any(isinstance(query.points, jax.core.Tracer) for query in queries):
             return super().prepare(queries)
         tables = [
-            {word: places_of(self.plan, np.asarray(q.points, np.float64), word) for word in q.multi_indices}
+            {index: places_of(self.plan, np.asarray(q.points, np.float64), index) for index in q.multi_indices}
             for q in queries
         ]
 
@@ -131,7 +131,10 @@ class SpectralOperator(AbstractOperator):
             found = self.solutions(a).coefficients
             return [
                 query.answer(
-                    {word: field_at(places, found[query.component], query.component) for word, places in table.items()}
+                    {
+                        index: field_at(places, found[query.component], query.component)
+                        for index, places in table.items()
+                    }
                 )
                 for query, table in zip(queries, tables, strict=True)
             ]
@@ -180,7 +183,7 @@ def _solutions(numbers: March, a: Float[Array, "batch m"]) -> Answer:
     @jax.custom_vjp
     def run(arrays: Any, a: Float[Array, "batch m"]) -> Answer:
         with jax.enable_x64(True):
-            return _narrow(_each(join(eqx.combine(arrays, static)), jnp.asarray(a, jnp.float64)))
+            return _narrow(_each(join(eqx.combine(arrays, static)), jnp.asarray(a, jnp.float64)), a.dtype)
 
     def forward(arrays: Any, a: Array) -> tuple[Answer, Any]:
         found = run(arrays, a)
@@ -232,7 +235,7 @@ def corrections(finer: March, a: Float[Array, "batch m"], guess: Coefficients) -
             return march.answer(*row)
 
         wide = jax.tree.map(lambda each: each.astype(jnp.float64), (a, guess))
-        return _narrow(_mapped(one, wide, march))
+        return _narrow(_mapped(one, wide, march), a.dtype)
 
 
 def _each(march: March, a: Float[Array, "batch m"]) -> Answer:
@@ -245,8 +248,8 @@ def _mapped(function: Any, rows: Any, march: March) -> Any:
     return jax.vmap(function)(rows) if march.step.linear else jax.lax.map(function, rows)
 
 
-def _narrow(answer: Answer) -> Answer:
-    return jax.tree.map(lambda each: each.astype(jnp.float32) if each.dtype == jnp.float64 else each, answer)
+def _narrow(answer: Answer, dtype: jnp.dtype) -> Answer:
+    return jax.tree.map(lambda each: each.astype(dtype) if each.dtype == jnp.float64 else each, answer)
 
 
 def prolonged(coarse: Plan, finer: Plan, coefficients: Coefficients) -> Coefficients:

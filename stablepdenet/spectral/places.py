@@ -27,8 +27,8 @@ class Places(NamedTuple):
     which: tuple[Int[Array, " n"], Int[Array, " n"]] | None
 
 
-def places_of(plan: Plan, points: Float[ndarray, "n dim"], word: Derivative) -> Places:
-    """Tables of a derivative at known points."""
+def places_of(plan: Plan, points: Float[ndarray, "n dim"], index: Derivative) -> Places:
+    """Tables of a derivative at known points, in JAX's default dtype."""
     time, columns, edges = plan.setting.time, plan.setting.columns, np.asarray(plan.edges)
     times, of_time = np.unique(points[:, time] if time is not None else np.zeros(len(points)), return_inverse=True)
     where, of_place = np.unique(points[:, columns], axis=0, return_inverse=True)
@@ -38,10 +38,10 @@ def places_of(plan: Plan, points: Float[ndarray, "n dim"], word: Derivative) -> 
     step = np.clip(np.searchsorted(edges, times) - 1, 0, len(edges) - 2)
     length = plan.lengths[step]
     theta = (times - edges[step]) / length if time is not None else np.zeros(len(times))
-    order = word.count(time) if time is not None else 0
-    tables = [np.asarray(clock.values(theta, order) / length[:, None] ** order, np.float32) for clock in plan.clocks]
-    inner = tuple(columns.index(letter) for letter in word if letter != time)
-    space = np.asarray(plan.space.values(where, inner), np.float32)
+    order = index.count(time) if time is not None else 0
+    tables = [clock.values(theta, order) / length[:, None] ** order for clock in plan.clocks]
+    inner = tuple(columns.index(column) for column in index if column != time)
+    space = plan.space.values(where, inner)
     which = (jnp.asarray(of_time.ravel()), jnp.asarray(of_place.ravel())) if grid else None
     return Places(jnp.asarray(step), tuple(map(jnp.asarray, tables)), jnp.asarray(space), which)
 

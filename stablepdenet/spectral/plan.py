@@ -78,9 +78,9 @@ class Plan:
     def alike(self) -> bool:
         """Whether all time steps have the same equations: of one length, and nothing in them depends on time."""
         setting = self.setting
-        names = {letter for region in setting.regions for letter in region.terms.coordinates}
+        names = {name for region in setting.regions for name in region.terms.coordinates}
         inputs = {name for region in setting.regions for name, _ in region.terms.inputs.values()}
-        names |= {letter for name in inputs for letter in setting.problem.inputs[name].of}
+        names |= {name for name in inputs for name in setting.problem.inputs[name].of}
         timed = setting.time is not None and setting.problem.domain.coordinates[setting.time] in names
         return self.even and not timed
 
@@ -125,33 +125,33 @@ class Plan:
         found = []
         for rows in equations.rows:
             own = {}
-            for name, (of, word) in rows.region.terms.inputs.items():
+            for name, (of, index) in rows.region.terms.inputs.items():
                 each = problem.inputs[of]
                 columns = problem.domain.columns(each.of)
                 points = np.array(np.broadcast_to(rows.where.points, (len(starts), *rows.where.points.shape)))
                 if time in columns:
                     points[:, :, time] = starts[:, None] + lengths[:, None] * np.asarray(rows.theta)
-                    own[name] = np.stack([each.matrix(where[:, columns], word) for where in points])
+                    own[name] = np.stack([each.matrix(where[:, columns], index) for where in points])
                 else:
-                    same = self._values(each, rows.region, points[0][:, columns], columns, word)
+                    same = self._values(each, rows.region, points[0][:, columns], columns, index)
                     own[name] = np.broadcast_to(same, (len(starts), *same.shape))
             found.append(own)
         return Moment(starts, lengths, tuple(found))
 
     def _values(
-        self, each: AbstractInput, region: Region, where: Float[ndarray, "n of"], columns: list[int], word: Derivative
+        self, each: AbstractInput, region: Region, where: Float[ndarray, "n of"], columns: list[int], index: Derivative
     ) -> Float[ndarray, "n m"]:
         """The matrix of an input at a region's points. What is rough between them would be taken for something smooth:
         so on a grid it is projected first onto what the grid can follow."""
         whole = region.own is None and not any(region.fixed(column) for column in columns)
         if not (whole and isinstance(each, SensorInput)):
-            return np.asarray(each.matrix(where, word))
+            return np.asarray(each.matrix(where, index))
         nodes = [np.unique(where[:, i]) for i in range(len(columns))]
         axes = [self.solved_space.axes[self.setting.columns.index(column)] for column in columns]
         parts = [axis.projection(*pair) for axis, *pair in zip(axes, nodes, each.axes, strict=True)]
         if math.prod(len(x) for x, _ in parts) * each.size > LARGE:
-            return np.asarray(each.matrix(where, word))
-        found = np.asarray(each.matrix(grid(*(x for x, _ in parts)), word))
+            return np.asarray(each.matrix(where, index))
+        found = np.asarray(each.matrix(grid(*(x for x, _ in parts)), index))
         found = found.reshape(*(len(x) for x, _ in parts), each.size)
         for number, (_, turn) in enumerate(parts):
             found = np.moveaxis(np.tensordot(turn, found, (1, number)), 0, number)

@@ -75,6 +75,6 @@ def _orders(problem: Problem, found: Sequence[Region], time: int) -> list[int]:
     orders = [0] * len(problem.solution)
     for region in found:
         if region.inside:
-            for component, word in region.terms.solution.values():
-                orders[component] = max(orders[component], word.count(time))
+            for component, index in region.terms.solution.values():
+                orders[component] = max(orders[component], index.count(time))
     return orders

@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from stablepdenet.attacks import PGD, LinfBall, PeriodicEndpoints
 from stablepdenet.experiments.problems.lifts import periodic_hats
-from stablepdenet.experiments.solvers.burgers import cole_hopf, cole_hopf_jax
+from stablepdenet.experiments.solvers.burgers import Where, cole_hopf, cole_hopf_jax
 from stablepdenet.functions import Inputs, PeriodicGaussianField, SensorInput, points
 from stablepdenet.functions.domain import Box
 from stablepdenet.operators import Ansatz, GalileanFrame
@@ -28,14 +28,14 @@ class ColeHopfReference(AbstractViscousReference):
 
     def __call__(self, a: Float[ndarray, "batch m"]) -> Float[ndarray, "batch n *components"]:
         x, t = self.axes
-        return cole_hopf(a, self.sensors, x, t, self.viscosity).swapaxes(1, 2).reshape(len(a), -1)
+        return cole_hopf(a, Where(self.sensors, x, t, self.viscosity)).swapaxes(1, 2).reshape(len(a), -1)
 
     def traced(self, a: Float[Array, "batch m"]) -> Float[Array, "batch n *components"]:
         x, t = self.axes
         # In float64 where JAX is set to it: see `cole_hopf_jax` on what small viscosities ask for.
         wide = a.astype(jax.dtypes.canonicalize_dtype(np.float64))
         # A quarter of the nodes: 3e-7 from the full number, in half the time.
-        u = cole_hopf_jax(wide, self.sensors, x, t, self.viscosity, grid=1024)
+        u = cole_hopf_jax(wide, Where(self.sensors, x, t, self.viscosity, grid=1024))
         return u.swapaxes(1, 2).reshape(len(a), -1).astype(a.dtype)
 
     def on(self, axes: Axes) -> ColeHopfReference:

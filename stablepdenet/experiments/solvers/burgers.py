@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import cache
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,20 +27,22 @@ _INPUT_CELLS = 2**19  # bounds the memory of the temporary arrays of inputs × n
 _POINT_CELLS = 2**15  # and of points × nodes: 256 kB each, which stay in the cache
 
 
+class Where(NamedTuple):
+    """Where inputs are given, where their solution is asked for, its viscosity, and the nodes of one period."""
+
+    sensors: Float[ndarray, "sensors"]
+    x: Float[ndarray, "points"]
+    times: Float[ndarray, "times"]
+    viscosity: float
+    grid: int = 4096
+
+
 def _potential(sensors: Float[ndarray, "sensors"], x: Float[ndarray, "points"]) -> Float[ndarray, "points sensors"]:
     """The matrix a ↦ Ψ(x) = ∫₀ˣ (a − μ) ds for x in [0, 1], with μ the mean of the interpolant of a."""
     return piecewise_linear.integrals(sensors, x) - np.outer(x, piecewise_linear.integrals(sensors, np.ones(1)))
 
 
-def cole_hopf_jax(
-    a: Float[Array, "batch sensors"],
-    sensors: Float[ndarray, "sensors"],
-    x: Float[ndarray, "points"],
-    times: Float[ndarray, "times"],
-    viscosity: float,
-    *,
-    grid: int = 4096,
-) -> Float[Array, "batch times points"]:
+def cole_hopf_jax(a: Float[Array, "batch sensors"], where: Where) -> Float[Array, "batch times points"]:
     """The solution from the piecewise-linear interpolant of a, differentiable in a and of its dtype.
 
     The sensors run from 0 to 1 and a[:, 0] = a[:, −1]. With μ the mean, u(x, t) = μ + v(x − μt, t), and Cole–Hopf
@@ -50,6 +53,7 @@ def cole_hopf_jax(
     Ψ is exact at the grid nodes, φ a Fourier sum whose relative error, where φ is smallest, is the round-off of the
     dtype times exp((max Ψ − min Ψ)/(2ν)): that product limits small viscosities.
     """
+    sensors, x, times, viscosity, grid = where
     psi = a @ jnp.asarray(_potential(sensors, np.arange(grid) / grid).T, a.dtype)
     mean = a @ jnp.asarray(piecewise_linear.integrals(sensors, np.ones(1)).T, a.dtype)
     phi = jnp.exp((psi.min(axis=1, keepdims=True) - psi) / (2 * viscosity))
@@ -75,39 +79,25 @@ def cole_hopf_jax(
     return jnp.where(jnp.asarray(times > 0)[:, None], solution, initial[:, None, :])
 
 
-def cole_hopf(
-    a: Float[ndarray, "batch sensors"],
-    sensors: Float[ndarray, "sensors"],
-    x: Float[ndarray, "points"],
-    times: Float[ndarray, "times"],
-    viscosity: float,
-    *,
-    grid: int = 4096,
-) -> Float[ndarray, "batch times points"]:
+def cole_hopf(a: Float[ndarray, "batch sensors"], where: Where) -> Float[ndarray, "batch times points"]:
     """The solution of `cole_hopf_jax` in float64, whatever JAX is set to.
 
     Inputs on which round-off would ruin the Fourier sum take the slower sums of positive terms instead.
     """
     a = np.asarray(a, np.float64)
-    exponent = np.ptp(a @ _potential(sensors, np.arange(grid) / grid).T, axis=1) / (2 * viscosity)
-    steep = exponent > _LARGEST_EXPONENT
-    u = np.empty((len(a), len(times), len(x)))
+    potential = _potential(where.sensors, np.arange(where.grid) / where.grid)
+    steep = np.ptp(a @ potential.T, axis=1) / (2 * where.viscosity) > _LARGEST_EXPONENT
+    u = np.empty((len(a), len(where.times), len(where.x)))
     for rows, solve in ((~steep, _fourier_sums), (steep, _positive_sums)):
         if rows.any():
-            u[rows] = solve(a[rows], sensors, x, times, viscosity, grid)
+            u[rows] = solve(a[rows], where)
     return u
 
 
-def _fourier_sums(
-    a: Float[ndarray, "batch sensors"],
-    sensors: Float[ndarray, "sensors"],
-    x: Float[ndarray, "points"],
-    times: Float[ndarray, "times"],
-    viscosity: float,
-    grid: int,
-) -> Float[ndarray, "batch times points"]:
+def _fourier_sums(a: Float[ndarray, "batch sensors"], where: Where) -> Float[ndarray, "batch times points"]:
     """`cole_hopf_jax` a few functions at a time."""
-    solve = _compiled(*(np.asarray(axis, np.float64).tobytes() for axis in (sensors, x, times)), viscosity, grid)
+    *axes, viscosity, grid = where
+    solve = _compiled(*(np.asarray(axis, np.float64).tobytes() for axis in axes), viscosity, grid)
     with jax.enable_x64(True):
         return np.array(solve(jnp.asarray(a, jnp.float64)))
 
@@ -118,19 +108,12 @@ def _compiled(sensors: bytes, x: bytes, times: bytes, viscosity: float, grid: in
     nodes, points, instants = (np.frombuffer(axis) for axis in (sensors, x, times))
 
     def one(row: Float[Array, "sensors"]) -> Float[Array, "times points"]:
-        return cole_hopf_jax(row[None], nodes, points, instants, viscosity, grid=grid)[0]
+        return cole_hopf_jax(row[None], Where(nodes, points, instants, viscosity, grid))[0]
 
     return jax.jit(lambda rows: jax.lax.map(one, rows, batch_size=_FUNCTIONS_AT_ONCE))
 
 
-def _positive_sums(
-    a: Float[ndarray, "batch sensors"],
-    sensors: Float[ndarray, "sensors"],
-    x: Float[ndarray, "points"],
-    times: Float[ndarray, "times"],
-    viscosity: float,
-    grid: int,
-) -> Float[ndarray, "batch times points"]:
+def _positive_sums(a: Float[ndarray, "batch sensors"], where: Where) -> Float[ndarray, "batch times points"]:
     """Cole–Hopf without cancellation, for any range of Ψ:
 
     v(x, t) = ∫ (x − y)/t w dy / ∫ w dy,   w(y) = exp(−[Ψ(y) + (x − y)²/(2t)]/(2ν)),   u(x, t) = μ + v(x − μt, t),
@@ -138,6 +121,7 @@ def _positive_sums(
     by the trapezoidal rule. Each block of nodes is scaled by the maxima of both factors of w in it. So one product per
     block serves all inputs and points, and nothing that counts underflows.
     """
+    sensors, x, times, viscosity, grid = where
     mean = a @ piecewise_linear.integrals(sensors, np.ones(1)).T
     speed = float(np.abs(a - mean).max())
     slope = float(np.max(np.diff(a) / np.diff(sensors), initial=0.0))
