@@ -55,7 +55,7 @@ class Progress(NamedTuple):
 
 class RefinedOperator(AbstractBasisOperator):
     """An operator whose coefficients take `steps` Gauss-Newton steps on the physics residual, in the space of its own
-    basis, from where it would have stood, or from 0 where r is smaller there:
+    basis. Steps start from c or from 0, whichever has the smaller residual:
 
         c <- c - W (J W)^+ r(c, a),   r = (sqrt(w_q / N_q) P_q F_q(sum_j c_j phi_j, a))_q,   J = dr/dc.
 

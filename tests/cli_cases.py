@@ -12,6 +12,7 @@ from pathlib import Path
 from unittest import mock
 
 from stablepdenet import cli
+from stablepdenet.system.cores import usable
 
 TINY = [
     "--set=operator.width=8",
@@ -67,11 +68,12 @@ def _exit_code():
 @contextlib.contextmanager
 def _same_cores():
     """A deterministic training keeps to one core; what follows it need not."""
-    cores = os.sched_getaffinity(0)
+    cores = usable()
     try:
         yield
     finally:
-        os.sched_setaffinity(0, cores)
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, cores)
 
 
 @contextlib.contextmanager

@@ -50,7 +50,7 @@ def test_a_failure_is_told_and_replayed(tmp_path):
     result = stablepdenet("train", "poisson", "--out", folder, *TINY, "--set=training.learning_rate=1e30")
     assert result.returncode == 6
     assert "loss_" in result.stderr and f"stablepdenet replay {folder}" in result.stderr
-    told = json.loads(stablepdenet("replay", folder, "--json").stdout)
+    told = json.loads(called("replay", folder, "--json").stdout)
     assert told["culprit"]["float32"].startswith("loss_") and told["culprit"]["float64"] is None
     assert f"Step {told['step']}:" in called("replay", folder).stdout
     assert_refused(stablepdenet("replay", tmp_path), 4, "not a run folder")

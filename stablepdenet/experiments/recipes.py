@@ -39,7 +39,7 @@ def trained(problem: Problem) -> dict[str, Any]:
     return {
         "operator.constraints": "hard" if constrained else "soft",
         "operator.refinements": 3,
-        # On inputs as they are: refining answers what they are not.
+        # Train on clean inputs; refinement handles perturbed ones.
         "method.name": "pi",
         "training.points": "fine",
         "training.optimiser": "muon",
