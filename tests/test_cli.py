@@ -146,9 +146,7 @@ def test_a_stored_configuration_is_a_configuration_file(run, tmp_path):
     assert result.returncode == 0, result.stderr
     name = "checkpoints/step-00000020/state.safetensors"
     assert (tmp_path / "again" / name).read_bytes() == (run / name).read_bytes()
-    assert_refused(
-        called("train", "heat", "--config", tmp_path / "c.toml", "--out", tmp_path / "x"), 2, "problem.name"
-    )
+    assert_refused(called("train", "heat", "--config", tmp_path / "c.toml", "--out", tmp_path / "x"), 2, "problem.name")
 
 
 def test_all_methods_are_trained_resumed_and_kept_apart(tmp_path):
