@@ -7,20 +7,25 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Where PyTorch's CPU build is: a page, or a folder of wheels.
 TORCH ?= https://download.pytorch.org/whl/cpu/torch/
 
-.PHONY: demo test test-slow test-all lint bench bench-accuracy bench-layouts bench-steps bench-profile bench-growth bench-serving bench-startup zoo faults dependencies lock clean
+.PHONY: demo test test-slow test-all slow-tests lint bench bench-accuracy bench-layouts bench-steps bench-profile bench-growth bench-serving bench-startup zoo faults dependencies lock clean
 
 demo: $(VENV)/installed
 	$(BIN)/stablepdenet demo --out runs/demo
 
 test: $(VENV)/installed-test
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow and not long"
 
-# The slow ones, and all of them.
+# What .ci/run runs after these, and all of them.
 test-slow: $(VENV)/installed-test
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m "slow and not long"
 
 test-all: $(VENV)/installed-test
 	$(BIN)/python -m pytest
+
+# Which tests are slow: those of more than two seconds, on an idle machine.
+slow-tests: $(VENV)/installed-test
+	$(BIN)/python -m pytest -m "not long" --durations=0 --durations-min=2 | sed -nE 's/^[0-9.]+s call +//p' | sort > tests/slow.new
+	mv tests/slow.new tests/slow.txt
 
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from pathlib import Path
 
 # One thread for products: two test processes share two cores, and equal bytes are promised on one core. Most of a
 # test's time is compiling, which is shorter with fewer optimisations.
@@ -25,6 +26,18 @@ from jaxtyping import install_import_hook
 # Where a float is asked for, an int will do.
 checked = beartype(conf=BeartypeConf(is_pep484_tower=True))
 install_import_hook("stablepdenet", "conftest.checked")
+
+
+# One test a line; made by `make slow-tests`.
+SLOW = Path(__file__).parent / "slow.txt"
+
+
+def pytest_collection_modifyitems(items):
+    """Marks what takes more than some seconds as slow: `make test` leaves it out, `.ci/run` does not."""
+    names = set(SLOW.read_text(encoding="utf-8").splitlines())
+    for item in items:
+        if item.nodeid in names:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -43,7 +43,7 @@ def test_every_part_fills_rows_of_one_form(helmholtz):
     assert {row["setting"] for row in rows if row["attack"] == "none"} == {"clean", "rough", "smooth", "fine"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_common_source_is_pi_and_transfer_takes_the_worst_case_along():
     problem = make_problem("helmholtz-3.5pi")
     operators = {"stable": Modal(ERRORS), "pi": Modal(2 * ERRORS)}
@@ -81,7 +81,7 @@ def test_a_task_that_fails_costs_only_itself():
     assert any("'noise 0.05' failed" in note and "Newton did not converge" in note for note in found.notes)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_untrustworthy_differentiable_reference_is_not_attacked():
     problem = make_problem("burgers", {"viscosity": 0.002})
     operator = DeepONet(101, 2, width=8, key=jax.random.key(0))
@@ -130,7 +130,7 @@ def test_the_linear_theorem_is_put_beside_what_was_measured(helmholtz):
     assert any("no certificate" in note for note in found.notes)
 
 
-SLOW = {"heat": pytest.mark.slow, "burgers": pytest.mark.slow}
+SLOW = {"heat": pytest.mark.long, "burgers": pytest.mark.long}
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=SLOW.get(name, ())) for name in PROBLEMS])
@@ -163,7 +163,7 @@ def test_the_exact_reference_in_jax_stays_exact_under_gradient_attacks():
         assert found.value("kappa_E", **place) < 1e-5
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_burgers_has_fronts_and_a_tube():
     problem = make_problem("burgers")
     operator = DeepONet(101, 2, key=jax.random.key(0))
@@ -205,7 +205,7 @@ def test_saved_perturbations_replay_to_the_same_rows(helmholtz, tmp_path):
     assert header == ",".join(COLUMNS) and len(lines) == len(found.rows)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_rows():
     problem = make_problem("helmholtz-3.5pi")
     first, second, other = (

@@ -248,7 +248,7 @@ def test_a_product_attack_has_the_gradient_of_the_objective() -> None:
         np.testing.assert_allclose(jnp.sum(jax.grad(objective)(z) * direction), slope, rtol=1e-7)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_product_trains() -> None:
     problem = CASES["coefficient"]().problem
     ball = sp.ProductBall(problem.inputs, {"f": sp.LinfBall(0.1), "k": sp.LinfBall(0.02)})

@@ -59,7 +59,7 @@ def tables(out):
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_campaign_killed_three_times_gives_the_same_table(tmp_path):
     whole = start(tmp_path / "whole")
     assert whole.wait(240) == 0, whole.stderr.read()

@@ -157,7 +157,7 @@ def test_all_methods_are_trained_resumed_and_kept_apart(tmp_path):
     assert [line.split(",")[0] for line in logs[0]] == ["step", "1", "10", "20"]
     assert logs[0][:3] == logs[1][:3]
     shutil.rmtree(folder / "stable")
-    assert called("resume", folder, "--json").stdout == result.stdout
+    assert stablepdenet("resume", folder, "--json").stdout == result.stdout
     np.save(tmp_path / "a.npy", np.zeros(100))
     assert called("predict", folder / "stable", "--input", tmp_path / "a.npy").returncode == 0
     assert_refused(called("predict", folder, "--input", tmp_path / "a.npy"), 4, "several runs")
@@ -182,7 +182,7 @@ def test_the_demo_prints_its_table_beside_the_papers(tmp_path):
         ("common", "0.10"),
     ]
     assert (tmp_path / "poisson.png").read_bytes().startswith(b"\x89PNG")
-    assert_refused(called("demo", "wave", "--out", tmp_path), 2, "'wave'")
+    assert_refused(stablepdenet("demo", "wave", "--out", tmp_path), 2, "'wave'")
 
 
 def test_wrong_usage_is_one_sentence():

@@ -114,7 +114,7 @@ def test_audit_takes_an_operator_of_ones_own(module):
     rows = json.loads(result.stdout)["rows"]
     assert {row["method"] for row in rows} == {"exact"}
     assert all(np.isclose(row["value"], 0.1, rtol=1e-3) for row in rows if row["metric"] == "relative_l2")
-    own = called("audit", "mine:exact", "--problem", "mine:problem", *arguments[2:], cwd=module)
+    own = stablepdenet("audit", "mine:exact", "--problem", "mine:problem", *arguments[2:], cwd=module)
     assert json.loads(own.stdout)["rows"] == rows
 
 

@@ -31,7 +31,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_continued(run, copy):
     file = next(copy.glob("checkpoints/step-00000020/state.safetensors"))
     whole = file.read_bytes()
     file.write_bytes(whole[:100])
-    result = called("resume", copy)
+    result = stablepdenet("resume", copy)
     assert result.returncode == 0, result.stderr
     told = [line for line in result.stderr.splitlines() if "warning" in line]
     assert len(told) == 1 and "step-00000020/state.safetensors" in told[0] and "step-00000010" in told[0]
@@ -44,7 +44,7 @@ def test_without_a_good_checkpoint_a_run_is_refused(copy):
     assert_refused(stablepdenet("resume", copy), 4, "step-00000020", "step-00000010")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_failure_is_told_and_replayed(tmp_path):
     folder = tmp_path / "run"
     result = stablepdenet("train", "poisson", "--out", folder, *TINY, "--set=training.learning_rate=1e30")
@@ -80,7 +80,7 @@ def test_inputs_that_are_not_admissible_are_named(tmp_path):
     assert "first and last value agree" in result.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_deterministic_processes_give_the_same_bytes_and_record_one_core(tmp_path):
     arguments = ["train", "poisson", "--method", "stable", "--deterministic", *TINY]
     for name in ("first", "second"):

@@ -20,7 +20,7 @@ from stablepdenet.operators.jets import MANY
         (DeepONet, 5),
         (DeepONet, MANY),
         (ModifiedDeepONet, 5),
-        pytest.param(ModifiedDeepONet, MANY, marks=pytest.mark.slow),
+        pytest.param(ModifiedDeepONet, MANY, marks=pytest.mark.long),
     ],
 )
 def test_a_combination_is_the_sum_of_its_derivatives(kind: type, points: int) -> None:

@@ -64,7 +64,7 @@ def test_constraints_hold_whatever_the_network_says():
 
 
 @pytest.mark.parametrize("period", [False, True])
-@pytest.mark.slow
+@pytest.mark.long
 def test_hats_solve_the_heat_equation(period):
     x = points.uniform(11)
     hats = periodic_hats(0.01, x, until=1.0) if period else evolved_hats(0.01, x)

@@ -34,7 +34,7 @@ def test_fixed_functions_are_periodic_and_vanish_where_time_begins(controls) -> 
     assert np.linalg.matrix_rank(np.asarray(functions(inside), np.float64)) == 28
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_operators_together_are_their_sum(controls) -> None:
     problem = make_problem("burgers")
     first = controls.untrained(problem, 0, {"operator.width": 8})

@@ -128,7 +128,7 @@ def test_one_step_goes_to_the_surface_at_once(case):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if i else ()) for i, name in enumerate(OTHERS)]
+    "name", [pytest.param(name, marks=pytest.mark.long if i else ()) for i, name in enumerate(OTHERS)]
 )
 def test_every_defence_trains_and_has_its_share(name):
     problem, config = setup(method__name=name, method__rho=0.2)

@@ -25,7 +25,7 @@ def test_a_problem_is_defined_in_forty_lines(name):
     assert last - first - 1 <= 40
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_own_pde_has_a_correct_reference_and_learns():
     example = run("own_pde.py")
     problem = example["advection_diffusion"]
@@ -37,7 +37,7 @@ def test_own_pde_has_a_correct_reference_and_learns():
     assert max(example["main"](2000).values()) < 0.5
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_own_nonlinear_has_a_correct_reference_and_is_robust(capsys):
     example = run("own_nonlinear.py")
     problem = example["reaction"]

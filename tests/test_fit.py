@@ -81,7 +81,7 @@ def test_a_network_of_ones_own_is_trained_on_attacks_and_audited():
     assert audit.value("relative_l2", method="mine") > 0
 
 
-@pytest.mark.parametrize("name", [pytest.param("pi", marks=pytest.mark.slow), "stable"])
+@pytest.mark.parametrize("name", [pytest.param("pi", marks=pytest.mark.long), "stable"])
 def test_objects_give_the_bytes_that_names_give(name):
     problem, config = setup(method__name=name, seed=3)
     training = config.training

@@ -26,7 +26,7 @@ def load(monkeypatch):
     return importlib.import_module
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_no_reader_is_surprised_by_what_it_reads(load, tmp_path):
     counts = load("fuzz").run(240, tmp_path)
     assert counts["cases"] >= 240
@@ -69,7 +69,7 @@ def test_the_watch_sees_files_written_over(load, monkeypatch, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["watched"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_trainings_end_in_the_same_bytes(tmp_path):
     """In a process of its own: it forks, which must come before JAX has threads."""
     code = f"import kills; print(kills.run(3, {str(tmp_path)!r}, longest=1.0))"
@@ -93,7 +93,7 @@ main()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_demo_needs_no_network(tmp_path):
     command = [sys.executable, "-c", BLOCKED, "demo", "poisson", "--out", str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=300)

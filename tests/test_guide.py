@@ -13,7 +13,7 @@ import pytest
 GUIDE = Path(__file__).parent.parent / "docs" / "audit.md"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_guide_audits_a_pytorch_model(tmp_path):
     pytest.importorskip("torch", reason="PyTorch is not installed")
     (code,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)

@@ -29,7 +29,7 @@ SMALL = {"interior": 200, "sides": 10}
 
 
 # What is made once for all of them takes half a minute.
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")

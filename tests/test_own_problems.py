@@ -72,7 +72,7 @@ def test_what_is_not_linear_is_told_apart():
     assert {name for name in CASES if is_linear(CASES[name]().problem)} == set(LINEAR)
 
 
-@pytest.mark.parametrize("name", ["flux", *(pytest.param(n, marks=pytest.mark.slow) for n in ("coefficient", "pair"))])
+@pytest.mark.parametrize("name", ["flux", *(pytest.param(n, marks=pytest.mark.long) for n in ("coefficient", "pair"))])
 def test_steps_on_fixed_functions_find_the_solution(name):
     case = CASES[name]()
     counts = [8] * case.problem.domain.dimension
@@ -86,10 +86,10 @@ def test_steps_on_fixed_functions_find_the_solution(name):
     assert errors[1] < 1e-3 * float(jnp.linalg.norm(exact)) < errors[0]
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("poisson_2d", "heat_three_inputs", "wave_system")]
+SLOW = [pytest.param(name, marks=pytest.mark.long) for name in ("poisson_2d", "heat_three_inputs", "wave_system")]
 
 
-@pytest.mark.parametrize("name", [*SLOW, pytest.param("pair", marks=pytest.mark.slow), "flux"])
+@pytest.mark.parametrize("name", [*SLOW, pytest.param("pair", marks=pytest.mark.long), "flux"])
 def test_the_stable_objective_trains_a_few_steps(name):
     problem = dataclasses.replace(CASES[name]().problem, attack=sp.PGD(sp.LinfBall(0.05), steps=2))
     small = {"operator.width": 8, "training.functions": 8, "training.batch": 4, "training.validation": 4}
@@ -101,7 +101,7 @@ def test_the_stable_objective_trains_a_few_steps(name):
     assert u.shape == (3, 5, *components) and bool(jnp.all(jnp.isfinite(u)))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_audit_measures_each_component_and_all_together():
     case = CASES["wave_system"]()
     axes = (points.uniform(9), points.uniform(11))

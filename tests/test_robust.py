@@ -45,7 +45,7 @@ def test_a_problem_of_ones_own_is_solved_to_the_tolerance(tmp_path):
     assert np.array_equal(again.answer(a, grid).estimate, found.estimate)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_is_not_met_is_said():
     """Waves that travel without damping, and noise in them: too few functions for what the budget allows."""
     x = points.uniform(41)

@@ -27,7 +27,7 @@ TRAINED += [("burgers", {"method__name": "pi", "operator__constraints": "hard", 
 # One of them is tried whenever anything changes.
 @pytest.mark.parametrize(
     ("name", "settings"),
-    [pytest.param(*each, marks=pytest.mark.slow if i != 2 else ()) for i, each in enumerate(TRAINED)],
+    [pytest.param(*each, marks=pytest.mark.long if i != 2 else ()) for i, each in enumerate(TRAINED)],
 )
 def test_a_resumed_run_ends_with_the_same_bytes(tmp_path, name, settings):
     problem, config = setup(name, **settings)

@@ -68,7 +68,7 @@ SLOW = ("solved with a lift", "moving")
 
 
 @pytest.mark.filterwarnings("ignore:Problem 'wave-system'")  # it has fewer points than it needs
-@pytest.mark.parametrize("kind", [pytest.param(k, marks=pytest.mark.slow) if k in SLOW else k for k in KINDS])
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=pytest.mark.long) if k in SLOW else k for k in KINDS])
 def test_every_kind_comes_back_to_the_bit(tmp_path, kind):
     make, build = KINDS[kind]
     problem = make()

@@ -47,7 +47,7 @@ FAST = ("flux", "neumann_robin", "wave_system")
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in sorted(pde_cases.CASES)]
+    "name", [pytest.param(name, marks=() if name in FAST else pytest.mark.long) for name in sorted(pde_cases.CASES)]
 )
 def test_smooth_solutions_are_found(name):
     case = pde_cases.CASES[name]()
@@ -234,7 +234,7 @@ def test_time_steps_converge_by_their_order():
     assert np.log2(errors[0] / errors[1]) > 4.0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_slopes_are_those_of_the_solution():
     operator = spectral_operator(small(logistic(), 5, 4))
     rng = np.random.default_rng(0)
@@ -262,7 +262,7 @@ def test_points_known_and_traced_give_the_same_answers():
     assert np.allclose(operator(a, grid)[:, 7], operator(a, grid[7:8])[:, 0], atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_estimates_meet_the_error():
     """Burgers with few functions: its reference says how wrong answers are, the estimate must agree."""
     problem = sp.make_problem("burgers", {"viscosity": 0.02})
@@ -286,7 +286,7 @@ def test_effectivity_of_estimates():
     assert np.isclose(found["estimate_rank"], -0.2)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_audit_measures_estimates():
     case, grid = pde_cases.neumann_robin(), points.uniform(41)
     fine = spectral_operator(small(case.problem, 41))
