@@ -13,7 +13,7 @@ from stablepdenet.experiments.report.summary import Place
 
 SETTINGS = (("none", "clean"), ("common", "0.05"), ("common", "0.10"))
 WORST = ("whitebox", "0.10")
-COLUMNS = ("clean", "common, 0.05", "common, 0.10", f"own worst case, 0.10 ({FEWER} inputs)")
+COLUMNS = ("clean", "common, 0.05", "common, 0.10", "own worst case, 0.10 (20 inputs)")
 UNDEFENDED = (
     "Attack: one common perturbation for all, found against the undefended network; own worst case: each operator's "
     "own, found by ascent on its true error."

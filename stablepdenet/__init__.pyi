@@ -50,6 +50,8 @@ from .problems import Block as Block
 from .problems import LinearReference as LinearReference
 from .problems import Problem as Problem
 from .problems import periodic_residual as periodic_residual
+from .progress import Report as Report
+from .progress import silent as silent
 from .refining import RefinedOperator as RefinedOperator
 from .refining import refine as refine
 from .robust import robust as robust
