@@ -65,7 +65,7 @@ class ShownProgress:
         now = time.monotonic()
         first, began = self.began.setdefault(report.task, (report.done, now))
         rate = (report.done - first) / (now - began) if report.done > first and now > began else 0.0
-        said = "  ".join(part for part in (report.note, f"{rate:.3g}/s" if rate else "") if part)
+        said = "  ".join(part for part in (report.note, f"{rate:.3g}/s" if rate and report.total else "") if part)
         if self.bars:
             self._move(self.bars, report, said)
         elif now - self.last_line >= PLAIN_INTERVAL or report.done == report.total:
