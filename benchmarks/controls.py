@@ -34,7 +34,7 @@ from stablepdenet.experiments.runs import resolve
 from stablepdenet.experiments.training import make_operator, train_in
 from stablepdenet.experiments.training.making import FURTHER
 from stablepdenet.functions.domain import Box
-from stablepdenet.operators import AbstractBasisOperator, Ansatz, LinearOperator, box_functions
+from stablepdenet.operators import AbstractBasisOperator, Ansatz, BoxFunctions, LinearOperator
 from stablepdenet.problems import Problem
 
 RECIPE, BASELINE, ROBUST = "controls", "pi", "robust"
@@ -92,7 +92,7 @@ def at_rest(functions, count: int, problem: Problem, lift) -> LinearOperator:
 
 def fixed(modes: int, degrees: int) -> Callable[[Float[Array, "n 2"]], Float[Array, "n k"]]:
     """t times trigonometric polynomials of x times Legendre polynomials of t: periodic, and zero where time begins."""
-    products = box_functions(Box(x=(0, 1), t=(0, 1), periodic="x"), (2 * modes + 1, degrees))
+    products = BoxFunctions(Box(x=(0, 1), t=(0, 1), periodic="x"), (2 * modes + 1, degrees))
     return lambda points: points[:, 1:] * products(points)
 
 

@@ -8,13 +8,19 @@ import warnings
 from collections.abc import Mapping
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
 from stablepdenet.errors import ConfigError
-from stablepdenet.operators import Derivative, Functions, LinearOperator, box_functions, each_component, table
+from stablepdenet.operators import (
+    BoxFunctions,
+    Derivative,
+    Functions,
+    LinearOperator,
+    evaluated,
+    table,
+)
 from stablepdenet.problems import BoundBlock, Problem, warn_of_contradictions
 
 # Singular values below this part of the largest are rounding. Further cuts are for coefficients so large that float32
@@ -65,21 +71,26 @@ def solve(problem: Problem) -> LinearOperator:
         kept = values > cut * values[0]
         found = (right[kept].T / values[kept] @ (left[:, kept].T @ -of_rest)) / scale[:, None]
         operator = LinearOperator(found[:, :-1].T, found[:, -1], features, lift, problem.domain.dimension)
-        if _float32_holds(operator, bound, drawn):
+        if _float32_holds(operator, problem, drawn):
             break
     _tell_if_poor(problem, drawn, np.concatenate([of_inputs, of_rest[:, -1:]], axis=1), of_features @ found + of_rest)
     return operator
 
 
-def _float32_holds(operator: LinearOperator, bound: list[BoundBlock], a: Float[ndarray, "inputs m"]) -> bool:
+def _float32_holds(operator: LinearOperator, problem: Problem, a: Float[ndarray, "inputs m"]) -> bool:
     """Whether an answer is the same in float32 as in float64, at the points of the largest block."""
-    points = max((each.block.points for each in bound), key=len)
-    with jax.enable_x64(True):
-        basis = np.asarray(operator.basis(jnp.asarray(points, jnp.float64)))
-        coefficients = np.asarray(operator.coefficients(jnp.asarray(a, jnp.float64)))
-    exact = np.einsum("bk,nk...->bn...", coefficients, basis)
-    rounded = np.einsum("bk,nk...->bn...", coefficients.astype(np.float32), basis.astype(np.float32))
-    return bool(np.linalg.norm(rounded - exact) <= FLOAT32 * np.linalg.norm(exact))
+    points = max((block.points for block in problem.refinement_blocks or problem.blocks), key=len)
+    parts = [operator.functions] if operator.lift is None else [operator.functions, operator.lift]
+    coefficients = a @ operator.matrix + operator.constant
+    if operator.lifted:
+        coefficients = np.concatenate([coefficients, a], axis=1)
+    wrong = whole = 0.0
+    for number in range(len(problem.solution)):
+        basis = np.concatenate([table(part, points, ((),), number)[()] for part in parts], axis=1)
+        exact = coefficients @ basis.T
+        wrong += np.sum((coefficients.astype(np.float32) @ basis.astype(np.float32).T - exact) ** 2)
+        whole += np.sum(exact**2)
+    return bool(wrong <= FLOAT32**2 * whole)
 
 
 def _tell_if_poor(
@@ -132,8 +143,8 @@ def fixed_functions(problem: Problem) -> Functions:
     if ansatz and ansatz.features:
         features = ansatz.features
     else:
-        counts = [_count(problem)] * problem.domain.dimension
-        features = each_component(box_functions(problem.domain, counts), len(problem.solution))
+        counts = (_count(problem),) * problem.domain.dimension
+        features = BoxFunctions(problem.domain, counts, len(problem.solution))
     envelope = ansatz.envelope if ansatz else None
     if envelope is None:
         return features
@@ -158,42 +169,38 @@ def _rows(
 ) -> tuple[Float[ndarray, "rows k"], Float[ndarray, "rows _"], Float[ndarray, "rows m"]]:
     """sqrt(w / N) F at all points: of each function; of each unit input with its lift, and of zero; of each unit input
     without its lift."""
-    block, size = bound.block, problem.inputs.size
-    found = _residual_of(bound, features, np.zeros((1, size)))
-    at_rest = _residual_of(bound, None, np.zeros((1, size)))
-    unit = _residual_of(bound, None, np.eye(size))
-    lifted = _residual_of(bound, lift, np.eye(size)) if lift else unit
-    root = math.sqrt(block.weight / found.shape[1])
+    unit = np.eye(problem.inputs.size)
+    nothing = np.zeros((1 + len(unit), len(bound.block.points)))
+    own, lifted = ({} if each is None else _tables(bound, each) for each in (features, lift))
+    fields = {}
+    for name, term in bound.terms.solution.items():
+        fields[name] = np.concatenate([own[term], nothing, *([lifted[term]] if lift else [])])
+    # An equation may be without the solution.
+    functions = jax.eval_shape(features, jax.ShapeDtypeStruct((1, problem.domain.dimension), float)).shape[1]
+    a = np.concatenate([np.zeros((functions + 1, len(unit))), unit, *([unit] if lift else [])])
+    # One program for all rows: compiling it takes longer than the numbers.
+    found = evaluated(lambda fields, a: bound.plain(fields, bound.inputs()(a)), fields, a)
+    found = np.asarray(found) * math.sqrt(bound.block.weight / found.shape[1])
+    of_functions, at_rest, *of_inputs = np.split(found, np.cumsum([functions, 1, len(unit)]))
 
     def matrix(rows: Float[ndarray, "k n *channels"]) -> Float[ndarray, "rows k"]:
-        return root * rows.reshape(len(rows), -1).T
+        return rows.reshape(len(rows), -1).T
 
-    rest = np.concatenate([lifted - at_rest, at_rest])
-    return matrix(found - at_rest), matrix(rest), matrix(unit - at_rest)
+    plain, with_lift = of_inputs[0] - at_rest, of_inputs[-1 if lift else 0] - at_rest
+    return matrix(of_functions - at_rest), matrix(np.concatenate([with_lift, at_rest])), matrix(plain)
 
 
-def _residual_of(
-    bound: BoundBlock, functions: Functions | None, a: Float[ndarray, "inputs m"]
-) -> Float[ndarray, "k n *channels"]:
-    """F of some functions of the point, each with its own input or all with one; of zero, without functions."""
-    points = bound.block.points
-    tables: dict[tuple[int, Derivative], Float[ndarray, "k n"]] = {}
-    for number, words in bound.terms.words.items():
-        found = table(functions, points, words, number) if functions else {}
-        tables |= {(number, word): found[word].T if functions else np.zeros((len(a), len(points))) for word in words}
-    fields = {name: tables[term] for name, term in bound.terms.solution.items()}
-    with jax.enable_x64(True):
-        inputs = {name: np.asarray(values) for name, values in bound.inputs()(jnp.asarray(a)).items()}
-    # An equation without the solution is the same for all functions.
-    batch = max(len(values) for values in (*fields.values(), *inputs.values()))
-    rows = _residual(bound, fields, inputs)
-    return np.broadcast_to(rows, (batch, *rows.shape[1:]))
+def _tables(bound: BoundBlock, functions: Functions) -> dict[tuple[int, Derivative], Float[ndarray, "k n"]]:
+    """The derivatives of functions that a block names, at its points."""
+    return {
+        (number, word): found.T
+        for number, words in bound.terms.words.items()
+        for word, found in table(functions, bound.block.points, words, number).items()
+    }
 
 
 def _residual(
     bound: BoundBlock, fields: Mapping[str, Float[ndarray, "k n"]], inputs: Mapping[str, Float[ndarray, "_ n"]]
 ) -> Float[ndarray, "k rows *channels"]:
     """F in float64."""
-    with jax.enable_x64(True):
-        arrays = [{name: jnp.asarray(values) for name, values in each.items()} for each in (fields, inputs)]
-        return np.asarray(jax.jit(bound.plain)(*arrays), np.float64)
+    return np.asarray(evaluated(bound.plain, fields, inputs))

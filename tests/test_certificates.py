@@ -12,14 +12,14 @@ from stablepdenet.attacks import PGD, BandLimitedBall
 from stablepdenet.auditing.certificates import _dual, certify, error_operator
 from stablepdenet.experiments.report.tables import print_audit
 from stablepdenet.functions.domain import Box
-from stablepdenet.operators import Ansatz, box_functions
+from stablepdenet.operators import Ansatz, BoxFunctions
 
 
 def coarse(problem, degree):
     """A linear operator with an error that can be seen."""
     return solve(
         dataclasses.replace(
-            problem, ansatz=Ansatz(features=box_functions(Box(x=(0, 1)), [degree])), refinement_blocks=()
+            problem, ansatz=Ansatz(features=BoxFunctions(Box(x=(0, 1)), (degree,))), refinement_blocks=()
         )
     )
 

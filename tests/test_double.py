@@ -12,7 +12,7 @@ import pytest
 
 import stablepdenet as sp
 from stablepdenet.auditing import evaluation_inputs
-from stablepdenet.operators import ConstrainedOperator, LinearOperator, box_functions
+from stablepdenet.operators import BoxFunctions, ConstrainedOperator, LinearOperator
 from stablepdenet.spectral import spectral_operator
 from stablepdenet.spectral.choose import first_plan
 from stablepdenet.spectral.setting import read_setting
@@ -39,7 +39,7 @@ def test_a_solved_operator_is_right_beyond_float32():
 
 def test_a_refined_operator_is_right_beyond_float32():
     problem = sp.make_problem("helmholtz-3.5pi")
-    functions = box_functions(problem.domain, [41])
+    functions = BoxFunctions(problem.domain, (41,))
     zero = LinearOperator(np.zeros((10, 41)), np.zeros(41), functions, None)
     assert error(sp.refine(zero, problem, steps=2), problem) < 1e-8
 

@@ -14,7 +14,7 @@ from pde_cases import CASES, LINEAR
 import stablepdenet as sp
 from stablepdenet import points
 from stablepdenet.errors import ConfigError
-from stablepdenet.operators import AbstractOperator, LinearOperator, Query, box_functions, each_component
+from stablepdenet.operators import AbstractOperator, BoxFunctions, LinearOperator, Query
 from stablepdenet.problems.physics import block_norms, block_queries, residual_map
 from stablepdenet.solving import is_linear
 
@@ -75,8 +75,8 @@ def test_what_is_not_linear_is_told_apart():
 @pytest.mark.parametrize("name", ["flux", *(pytest.param(n, marks=pytest.mark.long) for n in ("coefficient", "pair"))])
 def test_steps_on_fixed_functions_find_the_solution(name):
     case = CASES[name]()
-    counts = [8] * case.problem.domain.dimension
-    functions = each_component(box_functions(case.problem.domain, counts), len(case.problem.solution))
+    counts = (8,) * case.problem.domain.dimension
+    functions = BoxFunctions(case.problem.domain, counts, len(case.problem.solution))
     size = 8**case.problem.domain.dimension * len(case.problem.solution)
     operator = LinearOperator(np.zeros((case.problem.inputs.size, size)), np.ones(size), functions, None)
     refined = sp.refine(operator, case.problem, steps=4)

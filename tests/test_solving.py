@@ -12,7 +12,7 @@ import pytest
 
 from stablepdenet import Block, Box, LinearReference, make_problem, periodic_residual, points, solve
 from stablepdenet.errors import ConfigError
-from stablepdenet.operators import box_functions
+from stablepdenet.operators import BoxFunctions, component, nested_derivatives
 from stablepdenet.problems.physics import physics_loss, residual_map
 from stablepdenet.solving import is_linear
 
@@ -136,10 +136,19 @@ def test_legendre_products_are_orthonormal_on_their_box():
     x, t = 2 + 1.5 * (nodes + 1), 0.5 * (nodes + 1)
     grid = np.stack([np.repeat(x, 12), np.tile(t, 12)], axis=1)
     with jax.enable_x64(True):
-        values = np.asarray(box_functions(Box(x=(2, 5), t=(0, 1)), [6, 5])(jnp.asarray(grid)))
+        values = np.asarray(BoxFunctions(Box(x=(2, 5), t=(0, 1)), (6, 5))(jnp.asarray(grid)))
     gram = values.T @ ((np.repeat(weights, 12) * np.tile(weights, 12) / 4)[:, None] * values)
     assert values.shape == (144, 30)
     assert np.allclose(gram, np.eye(30), atol=1e-12)
+
+
+@pytest.mark.parametrize("index", [(), (0,), (0, 0), (1, 1, 1), (0, 1)])
+def test_derivatives_of_box_functions_are_those_of_their_values(index):
+    functions = BoxFunctions(Box(x=(2, 5), t=(0, 1), periodic="x"), (6, 5), components=2)
+    where = points.hammersley(20, [(2, 5), (0, 1)])
+    with jax.enable_x64(True):
+        nested = nested_derivatives(component(functions, 1), jnp.asarray(where), [index])[index]
+    assert np.allclose(functions.derivative(where, index, 1), nested, rtol=1e-10, atol=1e-9)
 
 
 def test_a_lift_carries_the_initial_value():

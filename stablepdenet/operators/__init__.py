@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from stablepdenet.operators.ansatz import Ansatz, Functions, GalileanFrame, table
+from stablepdenet.operators.ansatz import Ansatz, Functions, GalileanFrame, evaluated, table
 from stablepdenet.operators.base import (
     AbstractBasisOperator,
     AbstractOperator,
@@ -12,13 +12,14 @@ from stablepdenet.operators.base import (
     Query,
     component,
 )
+from stablepdenet.operators.box_functions import BoxFunctions, axis_derivatives, axis_functions
 from stablepdenet.operators.constrained import ConstrainedOperator
 from stablepdenet.operators.deeponet import DeepONet
 from stablepdenet.operators.embeddings import EMBEDDINGS, PLAIN
 from stablepdenet.operators.foreign import Capabilities, ModuleOperator, as_operator, capabilities
 from stablepdenet.operators.host import HostOperator
 from stablepdenet.operators.jets import SUM, Derivative, nested_derivatives
-from stablepdenet.operators.linear import LinearOperator, axis_functions, box_functions, each_component
+from stablepdenet.operators.linear import LinearOperator
 from stablepdenet.operators.modified import ModifiedDeepONet
 from stablepdenet.operators.moving import MovingFrameOperator
 from stablepdenet.operators.pytorch import TorchOperator
@@ -33,6 +34,7 @@ __all__ = [
     "AbstractBasisOperator",
     "AbstractOperator",
     "Ansatz",
+    "BoxFunctions",
     "Capabilities",
     "ConstrainedOperator",
     "DeepONet",
@@ -50,11 +52,11 @@ __all__ = [
     "Query",
     "TorchOperator",
     "as_operator",
+    "axis_derivatives",
     "axis_functions",
-    "box_functions",
     "capabilities",
     "component",
-    "each_component",
+    "evaluated",
     "nested_derivatives",
     "table",
 ]

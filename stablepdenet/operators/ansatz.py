@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ from jaxtyping import Array, Float
 from numpy import ndarray
 
 from stablepdenet.operators.base import component
+from stablepdenet.operators.box_functions import BoxFunctions
 from stablepdenet.operators.jets import Derivative, nested_derivatives
 
 # Functions of the points, a column each; several components are a last axis.
@@ -73,8 +75,19 @@ def table(
 ) -> dict[Derivative, Float[ndarray, "n k"]]:
     """Derivatives of one component at known points, in float64; also while a program is traced, for which they are
     constants then."""
-    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
-        compiled = jax.jit(
-            lambda points: nested_derivatives(component(functions, number), points, tuple(multi_indices))
-        )
-        return {index: np.asarray(found) for index, found in compiled(jnp.asarray(points, jnp.float64)).items()}
+    if isinstance(functions, BoxFunctions):
+        return {index: functions.derivative(np.asarray(points, np.float64), index, number) for index in multi_indices}
+
+    def derivatives(points: Float[Array, "n dim"]) -> dict[Derivative, Float[Array, "n k"]]:
+        return nested_derivatives(component(functions, number), points, tuple(multi_indices))
+
+    return {index: np.asarray(found) for index, found in evaluated(derivatives, points).items()}
+
+
+def evaluated(function: Callable[..., Any], *arrays: Any) -> Any:
+    """What a function of arrays gives in float64, by one program of its own: piece by piece, JAX would compile one for
+    each operation. Also while another program is traced."""
+    with jax.enable_x64(True):
+        wide = jax.tree.map(lambda array: np.asarray(array, np.float64), arrays)
+        shapes = jax.tree.map(lambda array: jax.ShapeDtypeStruct(array.shape, array.dtype), wide)
+        return jax.jit(lambda *arrays: function(*arrays)).lower(*shapes).compile()(*wide)

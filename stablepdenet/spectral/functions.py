@@ -13,9 +13,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from numpy import ndarray
 from numpy.polynomial import Legendre, Polynomial
-from numpy.polynomial.legendre import legder, leggauss, legvander
+from numpy.polynomial.legendre import leggauss
 
-from stablepdenet.operators import Derivative, axis_functions
+from stablepdenet.operators import Derivative, axis_derivatives, axis_functions
 
 
 @dataclass(frozen=True)
@@ -29,21 +29,13 @@ class Axis:
 
     def values(self, x: Float[ndarray, " n"], order: int = 0) -> Float[ndarray, "n count"]:
         """Their derivatives of an order at some points."""
-        low, high = self.interval
-        length = high - low
-        if not self.periodic:
-            z = (2.0 * x - low - high) / length
-            slopes: Float[ndarray, "_ count"] = np.eye(self.count)
-            for _ in range(order):
-                slopes = legder(slopes, axis=0)
-            return legvander(z, max(len(slopes) - 1, 0)) @ slopes @ bubbles(self.count) * (2.0 / length) ** order
-        numbers = (np.arange(self.count) + 1) // 2
-        waves = 2.0 * np.pi * numbers / length
-        # The derivative of a wave is the wave a quarter of a period earlier.
-        quarter = np.where(np.arange(self.count) % 2 == 1, 0.0, -0.5 * np.pi) + 0.5 * np.pi * order
-        found = np.sqrt(2.0) * waves**order * np.cos(waves * (x[:, None] - 0.5 * (low + high)) + quarter)
-        found[:, 0] = 1.0 if order == 0 else 0.0
-        return found
+        found = axis_derivatives(x, self.interval, self.periodic, self.count, order)
+        return found if self.periodic else found @ self.turn
+
+    @cached_property
+    def turn(self) -> Float[ndarray, "count count"]:
+        """From orthonormal polynomials."""
+        return bubbles(self.count) / np.sqrt(2.0 * np.arange(self.count) + 1.0)[:, None]
 
     def nodes(self, count: int, interval: tuple[float, float]) -> tuple[Float[ndarray, " n"], Float[ndarray, " n"]]:
         """Points of an interval with weights whose sum is one: equal distances on the period, Gauss's elsewhere."""
@@ -70,10 +62,7 @@ class Axis:
         return x, at @ (dense * share[:, None]).T
 
     def _orthonormal(self, x: Float[ndarray, " n"], count: int) -> Float[ndarray, "n count"]:
-        if self.periodic:
-            return Axis(self.interval, True, count).values(x)
-        low, high = self.interval
-        return legvander((2.0 * x - low - high) / (high - low), count - 1) * np.sqrt(2.0 * np.arange(count) + 1.0)
+        return axis_derivatives(x, self.interval, self.periodic, count, 0)
 
 
 def bubbles(count: int) -> Float[ndarray, "count count"]:
@@ -124,8 +113,7 @@ class Space:
         for column, axis in enumerate(self.axes):
             factor = axis_functions(points[:, column], axis.interval, axis.periodic, axis.count)
             if not axis.periodic:  # these are orthonormal
-                turn = bubbles(axis.count) / np.sqrt(2.0 * np.arange(axis.count) + 1.0)[:, None]
-                factor = factor @ jnp.asarray(turn, points.dtype)
+                factor = factor @ jnp.asarray(axis.turn, points.dtype)
             product = (product[:, :, None] * factor[:, None, :]).reshape(len(points), -1)
         return product
 
