@@ -9,13 +9,16 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from stablepdenet.spectral.equations import Coefficients, Equations, Moment, Numbers
+from stablepdenet.spectral.equations import Equations, Moment
 from stablepdenet.spectral.functions import Clock
 from stablepdenet.spectral.plan import Plan
+from stablepdenet.spectral.rows import Coefficients, Numbers
 from stablepdenet.spectral.stepping import ends, rescaled
 
 # Inputs whose mean says where the linear part of the equations is taken.
 DRAWN = 64
+# The first is exact but for rounding, and for what changes within a step.
+ITERATIONS = 3
 
 
 def evolution_of(plan: Plan, high: Int[ndarray, " h"]) -> tuple[Float[ndarray, "steps h size k"], ...]:
@@ -50,7 +53,7 @@ def _evolve(
 
         def one(given: Coefficients) -> Coefficients:
             at = tuple(rescaled(each, moment.length) for each in given)
-            for _ in range(2):
+            for _ in range(ITERATIONS):
                 _, slope = jax.jvp(lambda at: equations.residual(at, a, moment), (zero,), (at,))
                 at = equations.moved(at, equations.solve(step, slope))
             return at

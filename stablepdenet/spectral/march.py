@@ -14,15 +14,17 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 from numpy import ndarray
 
-from stablepdenet.spectral.equations import Coefficients, Equations, Moment, Numbers, Step
+from stablepdenet.spectral.equations import Equations, Factors, Moment
 from stablepdenet.spectral.evolution import evolution_of
 from stablepdenet.spectral.functions import Clock
 from stablepdenet.spectral.plan import Plan
+from stablepdenet.spectral.rows import Coefficients, Numbers
 from stablepdenet.spectral.stepping import (
     better_start,
     ends,
     linear_factors,
     linearised,
+    no_factors,
     rescaled,
     settle,
     solve_linear,
@@ -66,10 +68,10 @@ class March(eqx.Module):
         nothing = jax.tree.map(jnp.zeros_like, given)
 
         def following(
-            state: tuple[Coefficients, Coefficients, Step, Array],
+            state: tuple[Coefficients, Coefficients, Factors, Array, Array],
             now: tuple[Moment, Coefficients, Coefficients, Coefficients | None],
-        ) -> tuple[tuple[Coefficients, Coefficients, Step, Array], Coefficients]:
-            (given, before, factors, fine), (moment, evolution, onwards, guess) = state, now
+        ) -> tuple[tuple[Coefficients, Coefficients, Factors, Array, Array], Coefficients]:
+            (given, before, factors, first, fine), (moment, evolution, onwards, guess) = state, now
             rising = rough(evolution)
             start = tuple(rescaled(own, moment.length) + w for own, w in zip(given, rising, strict=True))
             if self.step.linear:
@@ -79,15 +81,15 @@ class March(eqx.Module):
                 goes_on = tuple(turn.T @ each + w for turn, each, w in zip(onwards, before, rising, strict=True))
                 other = self.step.replaced(start, goes_on if guess is None else guess)
                 begin = better_start(self.step, [start, other], a, moment, factors)
-                found, arrived, factors = settle(self.step, begin, a, moment, factors=factors, wanted=fine)
+                found, arrived, factors = settle(self.step, begin, a, moment, factors=factors, stale=first, wanted=fine)
             smooth = jax.tree.map(jnp.subtract, found, rising)
-            return (ends(smooth, self.clocks, moment.length), smooth, factors, fine & arrived), found
+            following_given = ends(smooth, self.clocks, moment.length)
+            return (following_given, smooth, factors, jnp.asarray(False), fine & arrived), found
 
-        first = jax.tree.map(itemgetter(0), self.moments)
-        factors = self.step.factorise(nothing, a, first)
+        factors = no_factors(self.step, nothing, a, jax.tree.map(itemgetter(0), self.moments))
         scanned = (self.moments, self.evolution, self.onwards, guess)
-        (_, _, _, fine), found = jax.lax.scan(following, (given, nothing, factors, fine), scanned)
-        return Answer(found, fine)
+        state, found = jax.lax.scan(following, (given, nothing, factors, jnp.asarray(True), fine), scanned)
+        return Answer(found, state[-1])
 
     def linearised(self, a: Float[Array, " m"], solution: Coefficients) -> Coefficients:
         """The solution again, from itself: to be differentiated in the input."""
@@ -120,7 +122,8 @@ class March(eqx.Module):
             if self.start.linear:
                 given = solve_linear(self.start, given, a, self.first)
             else:
-                found = settle(self.start, *jax.lax.stop_gradient((given, a, self.first)))
+                where = jax.lax.stop_gradient((given, a, self.first))
+                found = settle(self.start, *where, factors=no_factors(self.start, *where), stale=True)
                 given, fine = linearised(self.start, found.at, a, self.first), found.arrived
             given = tuple(rescaled(each, 1.0 / self.first.length) for each in given)
         parts = [
@@ -192,7 +195,7 @@ def _one_matrix(step: Equations, moments: Moment, plan: Plan) -> bool:
     @eqx.filter_jit
     def matrix(step: Equations, moment: Moment) -> Float[Array, "unknowns rows"]:
         zero = tuple(jnp.zeros((clock.size, plan.space.size)) for clock in plan.clocks)
-        return step.factorise(zero, jnp.zeros(plan.setting.problem.inputs.size), moment).columns
+        return step.factorise_whole(zero, jnp.zeros(plan.setting.problem.inputs.size), moment).columns
 
     with jax.enable_x64(True):
         some = [jax.tree.map(itemgetter(number), moments) for number in sorted({0, last // 3, last})]

@@ -15,10 +15,10 @@ from numpy import ndarray
 
 from stablepdenet.errors import ConfigError
 from stablepdenet.operators import AbstractOperator, Evaluator, Fields, Query
-from stablepdenet.spectral.equations import Coefficients
 from stablepdenet.spectral.march import Answer, March, make_march
 from stablepdenet.spectral.places import Places, field_at, places_of, traced_places
 from stablepdenet.spectral.plan import Plan
+from stablepdenet.spectral.rows import Coefficients
 from stablepdenet.spectral.wide import join, split
 
 Points = Float[Array, "n dim"] | Float[ndarray, "n dim"]

@@ -14,10 +14,12 @@ from numpy import ndarray
 from stablepdenet.functions import AbstractInput, SensorInput
 from stablepdenet.functions.points import grid
 from stablepdenet.operators import Derivative
-from stablepdenet.spectral.equations import Equations, Moment, make_rows
+from stablepdenet.spectral.equations import Equations, Moment
 from stablepdenet.spectral.functions import Axis, Clock, Space, radau
 from stablepdenet.spectral.regions import Region
+from stablepdenet.spectral.rows import make_rows
 from stablepdenet.spectral.setting import Setting
+from stablepdenet.spectral.stages import make_stages
 
 # Points for each function of a coordinate.
 POINTS = 2.0
@@ -116,7 +118,8 @@ class Plan:
             make_rows(problem, region, self.space, self.clocks, free, places, theta, counts, time) for region in found
         )
         linear = all(region.block.name in self.setting.linear for region in found)
-        return Equations(rows, places, problem, free, time, linear)
+        stages = None if initial or time is None else make_stages(self.clocks, theta)
+        return Equations(rows, places, problem, free, time, linear, stages)
 
     def moments(self, equations: Equations) -> Moment:
         """What is known in each of the time steps."""

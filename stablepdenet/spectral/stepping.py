@@ -11,29 +11,33 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from stablepdenet.spectral.equations import Coefficients, Equations, Moment, Step
+from stablepdenet.spectral.equations import Equations, Factors, Moment, Step
 from stablepdenet.spectral.functions import Clock
+from stablepdenet.spectral.rows import Coefficients
 
 # An iteration that moves the coefficients by less, of their size, has arrived; one that moves them by less than the
 # second was stopped by rounding, or is as good as there.
 ARRIVED, NEARLY = 1e-8, 3e-5
 # Factors are kept, from iteration to iteration and from step to step, while each change is at most this part of the
-# last one: factorising takes far longer than iterating.
-KEEPS = 0.1
-ITERATIONS = 30
-# An iteration may enlarge the residual by this factor: near the solution it is rounding that decides.
-ROOM = 1.01
-# Parts of a step that are tried where all of it enlarges the residual.
-PARTS = (0.5, 0.25, 0.1, 0.03)
+# last one: factorising takes far longer than iterating. New factors are kept below the other.
+KEEPS, KEEPS_NEW = 0.2, 0.9
+ITERATIONS = 60
+# Where the next change would be larger, this part of a change is tried, and of that; down to the least.
+SHORTER, SHORTEST = 0.4, 0.02
 
 
 class Iterated(NamedTuple):
-    """Where iterations are: the coefficients, the factors, how many changes ago these were made (in another step: more
-    than one), how far the last change went, and how many iterations there were."""
+    """Where iterations are: the coefficients; the change that comes next, if it is `known`, and the part of it that is
+    taken; the factors, whether they are to be made anew, and whether they are new; how far the change goes; and how
+    many iterations there were."""
 
     at: Coefficients
-    factors: Step
-    age: Int[Array, ""]
+    change: Float[Array, " unknowns"]
+    known: Bool[Array, ""]
+    part: Float[Array, ""]
+    factors: Factors
+    stale: Bool[Array, ""]
+    new: Bool[Array, ""]
     moved: Float[Array, ""]
     number: Int[Array, ""]
 
@@ -43,7 +47,7 @@ class Settled(NamedTuple):
 
     at: Coefficients
     arrived: Bool[Array, ""]
-    factors: Step
+    factors: Factors
 
 
 def settle(
@@ -52,62 +56,88 @@ def settle(
     a: Float[Array, " m"],
     moment: Moment,
     *,
-    factors: Step | None = None,
+    factors: Factors,
+    stale: Bool[Array, ""] | bool,
     wanted: Bool[Array, ""] | bool = True,
 ) -> Settled:
-    """Gauss-Newton iterations until they arrive, with the factors of an earlier step for as long as these serve. Not to
-    be differentiated: `linearised` is. Nothing is done where an answer is not `wanted` any more."""
+    """Gauss-Newton iterations until they arrive, with the factors of an earlier step as long as these serve; they never
+    do where they are `stale`. Not to be differentiated: `linearised` is. Nothing is done where an answer is not
+    `wanted` any more.
+
+    What says whether a change helps is the size of the next one with the same factors, not the residual: it has no
+    units, and what functions cannot meet of the equations does not hide it.
+    """
 
     def iterate(state: Iterated) -> Iterated:
-        at, factors, age, before, number = state
-        residual = equations.residual(at, a, moment)
-        change = equations.solve(factors, residual)
-
-        def along(part: float | Float[Array, ""]) -> Float[Array, ""]:
-            return _size(equations.residual(equations.moved(at, part * change), a, moment), factors)
-
-        whole = jnp.sqrt(sum(jnp.sum(each**2) for each in at) + jnp.sum(change**2))
-        moved = jnp.linalg.norm(change) / jnp.maximum(whole, 1e-300)
-        falls = along(1.0) <= ROOM * _size(residual, factors)
-        serves = falls & (moved <= KEEPS * before)
+        # Residual, solution and factors stand here once: a program's size is the time that compiling it takes.
+        at, change, known, part, factors, stale, new, moved, number = state
+        factors = jax.lax.cond(stale, lambda: equations.factorise(at, a, moment), lambda: factors)
+        there = equations.moved(at, jnp.where(known, part, 0.0) * change)
+        following = equations.solve(factors, equations.residual(there, a, moment))
+        before, after = jnp.linalg.norm(change), jnp.linalg.norm(following)
+        falls = after <= (1.0 - 0.5 * part) * before
+        serves = falls & (after <= jnp.where(new, KEEPS_NEW, KEEPS) * before)
         # Newly factorised, and hardly moved since: what still moves is rounding.
-        rounding = (age == 1) & (before <= NEARLY) & ~serves
-
-        def shorter() -> Float[Array, ""]:
-            parts = jnp.asarray(PARTS)
-            return parts[_least(jax.lax.map(along, parts))]
-
-        def onward() -> Iterated:
-            part = jax.lax.cond(falls, lambda: jnp.asarray(1.0), shorter)
-            new = equations.moved(at, part * change)
-            return Iterated(new, factors, age + 1, jnp.where(rounding, 0.0, moved), number + 1)
-
-        def anew() -> Iterated:
-            new = equations.factorise(at, a, moment)
-            return Iterated(at, new, jnp.asarray(0), jnp.asarray(jnp.inf), number + 1)
-
-        return jax.lax.cond((age == 0) | serves | rounding, onward, anew)
+        rounding = known & new & (moved <= NEARLY) & ~serves
+        goes_on = ~known | serves | rounding
+        # New factors, and still too far: less of the change is tried, as long as that is not next to nothing.
+        shorter = ~goes_on & ~falls & new & (part * SHORTER >= SHORTEST)
+        taken = goes_on | falls | (new & ~shorter)
+        whole = jnp.sqrt(sum(jnp.sum(each**2) for each in there) + after**2)
+        return Iterated(
+            at=jax.tree.map(lambda old, own: jnp.where(taken, own, old), at, there),
+            change=jnp.where(goes_on, following, change),
+            known=goes_on | shorter,
+            part=jnp.where(shorter, part * SHORTER, 1.0),
+            factors=factors,
+            stale=~(goes_on | shorter),
+            new=jnp.where(known, shorter | (new & (after > KEEPS * before)), stale),
+            moved=jnp.where(rounding, 0.0, jnp.where(goes_on, after / jnp.maximum(whole, 1e-300), jnp.inf)),
+            number=number + 1,
+        )
 
     def unfinished(state: Iterated) -> Bool[Array, ""]:
         return (state.moved > ARRIVED) & (state.number < ITERATIONS) & wanted
 
-    first = equations.factorise(start, a, moment) if factors is None else factors
-    begin = Iterated(start, first, jnp.asarray(0 if factors is None else 2), jnp.asarray(jnp.inf), jnp.asarray(0))
+    change = jnp.zeros(equations.unknowns)
+    begin = Iterated(
+        at=start,
+        change=change,
+        known=jnp.asarray(False),
+        part=jnp.asarray(1.0),
+        factors=factors,
+        stale=jnp.asarray(stale),
+        new=jnp.asarray(False),
+        moved=jnp.asarray(jnp.inf),
+        number=jnp.asarray(0),
+    )
     end = jax.lax.while_loop(unfinished, iterate, begin)
-    return Settled(end.at, (end.moved <= NEARLY) & wanted, end.factors)
+    arrived = (end.moved <= NEARLY) & wanted
+    return Settled(equations.moved(end.at, jnp.where(end.known, 1.0, 0.0) * end.change), arrived, end.factors)
+
+
+def no_factors(equations: Equations, start: Coefficients, a: Float[Array, " m"], moment: Moment) -> Factors:
+    """Zeros in the place of factors that are still to be made."""
+    shapes = jax.eval_shape(equations.factorise, start, a, moment)
+    return jax.tree.map(lambda each: jnp.zeros(each.shape, each.dtype), shapes)
 
 
 def better_start(
-    equations: Equations, starts: Sequence[Coefficients], a: Float[Array, " m"], moment: Moment, factors: Step
+    equations: Equations, starts: Sequence[Coefficients], a: Float[Array, " m"], moment: Moment, factors: Factors
 ) -> Coefficients:
-    """The one with the smallest residual."""
-    sizes = jnp.stack([_size(equations.residual(each, a, moment), factors) for each in starts])
-    return jax.tree.map(lambda *each: jnp.stack(each)[_least(sizes)], *starts)
+    """The one that the next change moves least."""
+    many = jax.tree.map(lambda *each: jnp.stack(each), *starts)
+
+    def size(at: Coefficients) -> Float[Array, ""]:
+        return jnp.linalg.norm(equations.solve(factors, equations.residual(at, a, moment)))
+
+    best = _least(jax.lax.map(size, many))
+    return jax.tree.map(lambda each: each[best], many)
 
 
 def linearised(equations: Equations, at: Coefficients, a: Float[Array, " m"], moment: Moment) -> Coefficients:
     """One Gauss-Newton iteration from a solution. Its factors are held, so that gradients are those of the solution."""
-    factors = jax.lax.stop_gradient(equations.factorise(*jax.lax.stop_gradient((at, a, moment))))
+    factors = jax.lax.stop_gradient(equations.factorise_whole(*jax.lax.stop_gradient((at, a, moment))))
     # What is given carries the gradient from step to step.
     return equations.moved(at, equations.solve(factors, equations.residual(at, a, moment)))
 
@@ -132,13 +162,9 @@ def _least(sizes: Float[Array, " n"]) -> Int[Array, ""]:
     return best
 
 
-def _size(residual: Float[Array, " rows"], factors: Step) -> Float[Array, ""]:
-    return jnp.sum((factors.scales * residual) ** 2)
-
-
 def linear_factors(equations: Equations, start: Coefficients, a: Float[Array, " m"], moment: Moment) -> Step:
     """Those of linear equations, which are the same for all solutions and inputs."""
-    return equations.factorise(jax.tree.map(jnp.zeros_like, start), jnp.zeros_like(a), moment)
+    return equations.factorise_whole(jax.tree.map(jnp.zeros_like, start), jnp.zeros_like(a), moment)
 
 
 def ends(at: Coefficients, clocks: Sequence[Clock], length: Float[Array, ""]) -> Coefficients:

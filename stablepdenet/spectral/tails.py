@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
-from stablepdenet.spectral.equations import Coefficients
 from stablepdenet.spectral.plan import Plan
+from stablepdenet.spectral.rows import Coefficients
 
 # Coefficients that do not get smaller are taken to get smaller by this.
 SLOWEST = 0.9
