@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from stablepdenet.operators import AbstractOperator
-from stablepdenet.spectral.operator import Estimated, Points, SpectralOperator
+from stablepdenet.spectral.operator import Estimated, Points, SpectralOperator, shares
 
 
 class JudgedOperator(AbstractOperator):
@@ -14,6 +16,11 @@ class JudgedOperator(AbstractOperator):
 
     operator: AbstractOperator
     judge: SpectralOperator
+
+    @property
+    def tolerance(self) -> float:
+        """The relative error within which answers are trusted: the one that the judge was made for."""
+        return self.judge.tolerance
 
     def __call__(self, a: Float[Array, "batch m"], points: Points) -> Float[Array, "batch n *components"]:
         return self.operator(a, jnp.asarray(points))
@@ -23,7 +30,12 @@ class JudgedOperator(AbstractOperator):
         error that the judge estimates of these."""
         own, judged = self.operator(a, jnp.asarray(points)), self.judge.answer(a, points)
         errors = judged.u + judged.errors - own
-        axes = tuple(range(1, own.ndim))
-        share = jnp.sqrt(jnp.sum(errors**2, axis=axes) / jnp.sum((own + errors) ** 2, axis=axes))
         # What the judge does not know of itself is not known of the operator either.
-        return Estimated(own, errors, jnp.where(jnp.isfinite(judged.estimate), share + judged.estimate, jnp.inf))
+        found = shares(errors, own + errors) + judged.estimate
+        estimate = jnp.where(jnp.isfinite(found), found, jnp.inf)
+        return Estimated(own, errors, estimate, estimate <= self.tolerance)
+
+
+def is_judged(operator: Any) -> bool:
+    """Whether an operator estimates the errors of its answers."""
+    return isinstance(operator, JudgedOperator) or (isinstance(operator, SpectralOperator) and bool(operator.judge))
