@@ -92,7 +92,9 @@ def test_an_answer_is_trusted_where_its_judge_says_so(judge):
     def wrong(a, points):
         return jnp.array([[1.0], [0.5], [np.nan]]) * judge(a, points)[:1]
 
-    found = sp.JudgedOperator(sp.FunctionOperator(wrong), judge).answer(jnp.stack([a[0]] * 3), grid)
+    operator = sp.JudgedOperator(sp.FunctionOperator(wrong), judge)
+    assert sp.JudgedOperator(judge, operator).judge is judge
+    found = operator.answer(jnp.stack([a[0]] * 3), grid)
     assert np.array_equal(found.trusted, [True, False, False])
     assert found.estimate[0] < 0.01 and np.isclose(found.estimate[1], 0.5, atol=0.01) and np.isinf(found.estimate[2])
 

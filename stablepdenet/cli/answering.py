@@ -209,7 +209,10 @@ def _table(found: Prediction, problem: Problem) -> str:
 
 
 def _told(found: Prediction, problem: Problem) -> dict[str, Any]:
-    judged = found.estimate is not None
+    """For machines. JSON has neither infinity nor NaN: what is not finite is null."""
+    import numpy as np
+
+    judged, finite = found.estimate is not None, np.isfinite(found.u)
     return {
         "problem": problem.name,
         "coordinates": {name: problem.grid[:, i].tolist() for i, name in enumerate(problem.coordinates)},
@@ -218,7 +221,7 @@ def _told(found: Prediction, problem: Problem) -> dict[str, Any]:
         "untrusted_rows": _rows(~found.trusted) if judged else None,
         "tolerance": found.tolerance if judged else None,
         "estimate": [_number(each) for each in found.estimate.tolist()] if found.estimate is not None else None,
-        "u": found.u.tolist(),
+        "u": (found.u if np.all(finite) else np.where(finite, found.u, None)).tolist(),
     }
 
 
@@ -227,5 +230,4 @@ def _plain(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def _number(value: float) -> float | None:
-    """JSON has no infinity."""
     return value if abs(value) < float("inf") else None

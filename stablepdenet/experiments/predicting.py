@@ -12,9 +12,8 @@ from numpy import ndarray
 
 from stablepdenet.auditing import Measurer
 from stablepdenet.errors import ConfigError
-from stablepdenet.experiments.config import Config
 from stablepdenet.experiments.range import beyond_training, beyond_trials, inadmissible
-from stablepdenet.experiments.runs import JUDGE, load_operator
+from stablepdenet.experiments.runs import JUDGE, judged_in, load_operator
 from stablepdenet.experiments.training.run import Run
 from stablepdenet.problems import Problem
 from stablepdenet.saving import load
@@ -22,12 +21,12 @@ from stablepdenet.spectral import axes_of, is_judged
 
 
 class Source(NamedTuple):
-    """An operator, its problem with a grid to answer on, and the configuration of its training where it has one.
-    `judged` says whether the errors of its answers are to be estimated."""
+    """An operator, its problem with a grid to answer on, and the run that it is from, if any. `judged` says whether the
+    errors of its answers are to be estimated."""
 
     problem: Problem
     operator: Any
-    config: Config | None
+    run: Run | None
     judged: bool
 
 
@@ -61,30 +60,33 @@ class Prediction(NamedTuple):
 
 def open_source(path: Path, problem: Problem | None, estimate: bool | None) -> Source:
     """The operator of a run folder, or of a file that `save` wrote, which needs its problem. Errors are estimated where
-    there is a judge, unless told otherwise; `estimate` makes that of a run."""
-    config = None
+    there is a judge, unless told otherwise."""
+    run = None
     if path.is_file() or (problem and not path.exists()):
         if problem is None:
             raise ConfigError(f"'{path}' does not say what problem it is of: name that by --problem.")
         operator = load(path, problem)
-        if estimate and not is_judged(operator):
+        known = is_judged(operator)
+        if estimate and not known:
             raise ConfigError(f"'{path}' has nothing to judge its answers by: leave out --estimate.")
     else:
-        judged = (path / JUDGE).exists() if estimate is None else estimate
-        problem, operator = load_operator(path, problem, judged=judged)
-        config = Run.open(path).config
+        problem, operator = load_operator(path, problem)
+        run, known = Run.open(path), (path / JUDGE).exists()
     whole = dataclasses.replace(problem, axes=axes_of(problem))
-    return Source(whole, operator, config, is_judged(operator) and estimate is not False)
+    return Source(whole, operator, run, known if estimate is None else estimate)
 
 
 def predict(source: Source, a: Float[ndarray, "batch m"], tolerance: float | None = None) -> Prediction:
-    """Answers to the rows of `a`; the operator's own tolerance is taken unless another is given."""
-    problem, operator, config, judged = source
+    """Answers to the rows of `a`; the operator's own tolerance is taken unless another is given. A run's judge is made
+    where there is none."""
+    problem, operator, run, judged = source
     measurer, foreign = Measurer(problem), inadmissible(a, problem)
     if not judged:
         u = measurer.solve(operator, a).astype(a.dtype)
-        beyond = beyond_training(a, problem, config) if config else {}
+        beyond = beyond_training(a, problem, run.config) if run else {}
         return Prediction(u, None, None, np.inf, beyond, foreign)
+    if run:
+        operator = judged_in(run.folder, operator, problem)
     u, errors, estimate, _ = map(np.asarray, measurer.answer(operator, a))
     within = operator.tolerance if tolerance is None else tolerance
     # Where all is linear, a large input has the answer to a small one, and as large an error relative to it.

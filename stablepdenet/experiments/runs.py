@@ -248,11 +248,13 @@ def load_operator(
             f"'{folder}' is trained to step {step} of {config.training.steps}: its operator is the best so far.",
             stacklevel=2,
         )
-    return problem, _judged(operator, folder, problem, progress) if judged else operator
+    return problem, judged_in(folder, operator, problem, progress=progress) if judged else operator
 
 
-def _judged(operator: AbstractOperator, folder: Path, problem: Problem, progress: Progress | None) -> JudgedOperator:
-    """The operator with the judge of its folder."""
+def judged_in(
+    folder: Path, operator: AbstractOperator, problem: Problem, *, progress: Progress | None = None
+) -> JudgedOperator:
+    """The operator with the judge of its folder, which is made where there is none."""
     path, trials = folder / JUDGE, folder / TRIALS
     if not path.exists():
         with displayed(progress, problem.name) as told:

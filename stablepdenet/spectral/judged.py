@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -11,11 +12,16 @@ from stablepdenet.operators import AbstractOperator
 from stablepdenet.spectral.operator import Estimated, Points, SpectralOperator, shares
 
 
+def _spectral(judge: Any) -> Any:
+    """What stands behind a judge: a judged operator's own one knows all that it says of the solution."""
+    return judge.judge if isinstance(judge, JudgedOperator) else judge
+
+
 class JudgedOperator(AbstractOperator):
-    """Any operator, with a spectral one that says how wrong its answers are."""
+    """Any operator, with a spectral one that says how wrong its answers are; what `robust` made will do."""
 
     operator: AbstractOperator
-    judge: SpectralOperator
+    judge: SpectralOperator = eqx.field(converter=_spectral)
 
     @property
     def tolerance(self) -> float:
