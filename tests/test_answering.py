@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from cli_cases import TINY, assert_refused, called
 
-from stablepdenet import load_operator, save
+from stablepdenet import DeepONet, load_operator, save
 from stablepdenet.experiments.problems import make_problem
 from stablepdenet.experiments.runs import JUDGE, TRIALS
-from stablepdenet.spectral import read_setting, with_estimate
+from stablepdenet.spectral import JudgedOperator, read_setting, with_estimate
 from stablepdenet.spectral.choose import first_plan
 
 # u = f x (1 - x) / 2 and v = -u.
@@ -37,15 +37,24 @@ MINE = """
     )
     number = 3
 """
+NETWORK = ("predict", "network.safetensors", "--input", "f.csv")
 MADE = ("predict", "new/op.safetensors", "--problem", "mine:problem", "--input", "f.csv")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """A folder with a problem of one's own, two inputs and the operator's file; and what `robust` printed."""
-    folder = tmp_path_factory.mktemp("answering")
-    (folder / "mine.py").write_text(textwrap.dedent(MINE))
-    (folder / "f.csv").write_text("2\n-3\n")
+def folder(tmp_path_factory):
+    """A problem of one's own, two inputs of it, and a network of another problem."""
+    found = tmp_path_factory.mktemp("answering")
+    (found / "mine.py").write_text(textwrap.dedent(MINE))
+    (found / "f.csv").write_text("2\n-3\n")
+    network = DeepONet(100, 1, width=4, depth=2, key=jax.random.key(0))
+    save(network, found / "network.safetensors", make_problem("poisson"))
+    return found
+
+
+@pytest.fixture(scope="module")
+def made(folder):
+    """The folder with an operator's file too, and what `robust` printed."""
     options = ("--out", "new/op.safetensors", "--tolerance", "1e-4", "--json")
     result = called("robust", "mine:problem", *options, cwd=folder)
     assert result.returncode == 0, result.stderr
@@ -96,15 +105,15 @@ def test_estimates_can_be_left_out(made):
     assert (folder / "v.npy").exists() and not (folder / "v.estimate.npy").exists()
 
 
-def test_a_stopped_robust_says_how_to_go_on(made, monkeypatch):
+def test_a_stopped_robust_says_how_to_go_on(folder, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
     # The package has a function of the module's name.
     monkeypatch.setattr(import_module("stablepdenet.spectral.choose"), "timed_solutions", stop)
-    result = called("robust", "mine:problem", "--out", "op.safetensors", cwd=made[0])
+    result = called("robust", "mine:problem", "--out", "op.safetensors", cwd=folder)
     assert_refused(result, 130, "the same command goes on", "op.safetensors.trials.json")
-    assert json.loads((made[0] / "op.safetensors.trials.json").read_text())["number"] == 0
+    assert json.loads((folder / "op.safetensors.trials.json").read_text())["number"] == 0
 
 
 @pytest.mark.parametrize(
@@ -118,8 +127,10 @@ def test_a_stopped_robust_says_how_to_go_on(made, monkeypatch):
         (("robust", "mine:problem", "--out", "o", "--tolerance", "2"), 2, "tolerance=2"),
         (("robust", "mine:problem", "--out", "o", "--budget", "0"), 2, "budget=0"),
         (("robust", "poisson", "--out", "o", "--set", "attack.eps=1"), 2, "only problem.*"),
-        (("predict", "new/op.safetensors", "--input", "f.csv"), 2, "--problem"),
-        (("predict", "new/op.safetensors", "--input", "f.csv", "--problem", "poisson"), 4, "another problem 'poisson'"),
+        (("predict", "network.safetensors", "--input", "f.csv"), 2, "--problem"),
+        ((*NETWORK, "--problem", "mine:problem"), 4, "another problem 'mine'"),
+        ((*NETWORK, "--problem", "poisson"), 3, "rows of 100 values"),
+        ((*NETWORK, "--problem", "poisson", "--estimate"), 2, "nothing to judge its answers by"),
         (("predict", "no.safetensors", "--input", "f.csv", "--problem", "mine:problem"), 4, "No such file"),
         (("predict", "f.csv", "--input", "f.csv", "--problem", "mine:problem"), 4, "is not an operator"),
         ((*MADE, "--output", "u.txt"), 2, ".npz"),
@@ -129,8 +140,8 @@ def test_a_stopped_robust_says_how_to_go_on(made, monkeypatch):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_wrong_input_is_one_sentence(made, arguments, code, words):
-    assert_refused(called(*arguments, cwd=made[0]), code, words)
+def test_wrong_input_is_one_sentence(folder, arguments, code, words):
+    assert_refused(called(*arguments, cwd=folder), code, words)
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +164,9 @@ def test_a_run_with_a_judge_estimates_its_errors(run, tmp_path):
     # Twenty steps of training are not enough.
     assert np.all(true > 0.2) and np.allclose(told["estimate"], true, rtol=0.1)
     assert told["untrusted_rows"] == [1, 2, 3, 4] and told["tolerance"] == 0.2
-    found = load_operator(folder, judged=True)[1].answer(jnp.asarray(a), problem.grid)
+    _, operator = load_operator(folder, judged=True)
+    assert isinstance(operator, JudgedOperator)
+    found = operator.answer(jnp.asarray(a), problem.grid)
     assert np.allclose(found.estimate, told["estimate"], rtol=1e-3) and not np.any(found.trusted)
 
 

@@ -114,16 +114,16 @@ def test_a_judged_operator_is_kept_with_its_tolerance(tmp_path, judge):
 
 def test_a_stopped_search_goes_on_from_the_trial_it_had_reached(tmp_path):
     problem, trials, whole, rest = cubic(), list[Trial](), list[Report](), list[Report]()
-    options = {"tolerance": 1e-5, "budget": 1e4}
-    uninterrupted = choose(problem, **options, keep=trials.append, progress=whole.append)
+    uninterrupted = choose(problem, tolerance=1e-5, budget=1e4, keep=trials.append, progress=whole.append)
     assert len(trials) > 1
     kept = TrialFile(tmp_path / "new" / "trials.json", problem, 1e-5)
     kept.write(trials[1])
-    resumed = make_judge(problem, **options, trials=kept.path, progress=rest.append)
+    resumed = make_judge(problem, tolerance=1e-5, budget=1e4, trials=kept.path, progress=rest.append)
     assert [report.note for report in rest] == [report.note for report in whole[1:]]
     assert stored_plan(resumed.plan) == stored_plan(uninterrupted.plan)
     # What another problem or tolerance had reached says nothing.
-    assert kept.read().number == len(trials) - 1 and kept.read().seconds >= trials[1].seconds
+    due = kept.read()
+    assert due and due.number == len(trials) - 1 and due.seconds >= trials[1].seconds
     assert dataclasses.replace(kept, tolerance=1e-3).read() is None
     heavier = (dataclasses.replace(problem.blocks[0], weight=3.0), problem.blocks[1])
     assert dataclasses.replace(kept, problem=dataclasses.replace(problem, blocks=heavier)).read() is None

@@ -67,12 +67,10 @@ def _worst(session: Session, judge: MakeJudge, name: str, eps: float) -> None:
 
 def _measure(session: Session, judge: MakeJudge, name: str, case: Case) -> None:
     operator = session.operators[name]
-    if not is_judged(operator):
-        own = judge()
-        if own is None:
-            return
-        operator = JudgedOperator(operator, own)
-    found = session.measurer.answer(operator, case.inputs)
+    judged = operator if is_judged(operator) else judge()
+    if judged is None:
+        return
+    found = session.measurer.answer(judged if judged is operator else JudgedOperator(operator, judged), case.inputs)
     exact = flattened(reference_of(session.problem, case.truth))
     true = np.linalg.norm(flattened(np.asarray(found.u, np.float64)) - exact, axis=1) / np.linalg.norm(exact, axis=1)
     session.add(name, case.attack, case.setting, effectivity(np.asarray(found.estimate, np.float64), true))

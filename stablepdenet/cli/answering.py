@@ -221,7 +221,7 @@ def _told(found: Prediction, problem: Problem) -> dict[str, Any]:
         "untrusted_rows": _rows(~found.trusted) if judged else None,
         "tolerance": found.tolerance if judged else None,
         "estimate": [_number(each) for each in found.estimate.tolist()] if found.estimate is not None else None,
-        "u": (found.u if np.all(finite) else np.where(finite, found.u, None)).tolist(),
+        "u": (found.u if np.all(finite) else np.where(finite, found.u, np.array(None))).tolist(),
     }
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -12,16 +11,16 @@ from stablepdenet.operators import AbstractOperator
 from stablepdenet.spectral.operator import Estimated, Points, SpectralOperator, shares
 
 
-def _spectral(judge: Any) -> Any:
-    """What stands behind a judge: a judged operator's own one knows all that it says of the solution."""
-    return judge.judge if isinstance(judge, JudgedOperator) else judge
-
-
 class JudgedOperator(AbstractOperator):
     """Any operator, with a spectral one that says how wrong its answers are; what `robust` made will do."""
 
     operator: AbstractOperator
-    judge: SpectralOperator = eqx.field(converter=_spectral)
+    judge: SpectralOperator
+
+    def __init__(self, operator: AbstractOperator, judge: SpectralOperator | JudgedOperator):
+        self.operator = operator
+        # A judged operator's own judge knows all that it says of the solution.
+        self.judge = judge.judge if isinstance(judge, JudgedOperator) else judge
 
     @property
     def tolerance(self) -> float:
@@ -42,6 +41,6 @@ class JudgedOperator(AbstractOperator):
         return Estimated(own, errors, estimate, estimate <= self.tolerance)
 
 
-def is_judged(operator: Any) -> bool:
+def is_judged(operator: Any) -> TypeGuard[SpectralOperator | JudgedOperator]:
     """Whether an operator estimates the errors of its answers."""
     return isinstance(operator, JudgedOperator) or (isinstance(operator, SpectralOperator) and bool(operator.judge))
