@@ -20,7 +20,6 @@ from numpy import ndarray
 from stablepdenet.errors import CheckpointError, ConfigError
 from stablepdenet.files import from_arrays, read_arrays, storage, to_arrays, write_synced
 from stablepdenet.operators import (
-    AbstractBasisOperator,
     ConstrainedOperator,
     DeepONet,
     FunctionOperator,
@@ -33,7 +32,14 @@ from stablepdenet.operators import (
 from stablepdenet.problems import Problem
 from stablepdenet.refining import RefinedOperator, refine
 from stablepdenet.solving import fixed_functions
-from stablepdenet.spectral import JudgedOperator, Plan, SpectralOperator, read_setting, spectral_operator, with_estimate
+from stablepdenet.spectral import (
+    JudgedOperator,
+    SpectralOperator,
+    plan_from,
+    spectral_operator,
+    stored_plan,
+    with_estimate,
+)
 
 FORMAT = "stablepdenet-operator-1"
 # Inputs and points that a stored operator is compared at, and by how much it may differ, of its size.
@@ -161,7 +167,7 @@ def _filled(stored: dict[str, Any], arrays: dict[str, ndarray], problem: Problem
     return from_arrays(arrays, jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, dtype), shapes), source)
 
 
-def _around(operator: AbstractBasisOperator, layer: dict[str, Any], problem: Problem) -> Any:
+def _around(operator: Any, layer: dict[str, Any], problem: Problem) -> Any:
     """What is around the numbers is made anew."""
     match layer["kind"]:
         case "refined":
@@ -177,16 +183,13 @@ def _around(operator: AbstractBasisOperator, layer: dict[str, Any], problem: Pro
 
 def _plan(operator: SpectralOperator) -> dict[str, Any]:
     """What the numbers of a spectral operator follow from."""
-    plan = operator.plan
-    sizes = {"counts": plan.counts, "rough_counts": plan.rough_counts, "edges": plan.edges, "stages": plan.stages}
-    return {**sizes, "judged": operator.judge is not None}
+    return {**stored_plan(operator.plan), "judged": operator.judge is not None, "tolerance": operator.tolerance}
 
 
 def _planned(stored: dict[str, Any], problem: Problem) -> SpectralOperator:
     """The spectral operator of a stored plan."""
-    counts, rough_counts, edges = (tuple(stored[name]) for name in ("counts", "rough_counts", "edges"))
-    plan = Plan(read_setting(problem), counts, rough_counts, edges, int(stored["stages"]))
-    return with_estimate(plan) if stored["judged"] else spectral_operator(plan)
+    plan, tolerance = plan_from(stored, problem), float(stored["tolerance"])
+    return with_estimate(plan, tolerance) if stored["judged"] else spectral_operator(plan)
 
 
 def _require_same(operator: Any, rebuilt: Any, problem: Problem) -> None:

@@ -45,6 +45,7 @@ EXPERIMENTS = [
     "reading",
     "range",
     "runs",
+    "predicting",
     "zoo",
     "campaign",
     "demo",

@@ -277,3 +277,26 @@ def test_an_equinox_module_of_ones_own_is_an_operator():
     wrapped = audit(lambda a, points: operator(a, points), problem, parts=["errors"], tests=3, eps=[0.05])
     for one, other in zip(kept.rows, wrapped.rows, strict=True):
         assert np.isclose(one["value"], other["value"], rtol=1e-3), one
+
+
+def test_any_operator_is_judged_if_asked():
+    """One whose error is known, and one that nobody can look into: the estimates are those of a judge, and right."""
+    problem = make_problem("helmholtz-3.5pi")
+    operators = {"pi": Modal(ERRORS), "host": lambda a, points: 1.05 * problem.require_reference()(np.asarray(a))}
+    found = audit(operators, problem, parts=["estimates"], tests=5, eps=[0.05])
+    assert any("spectral judge" in note for note in found.notes)
+    assert not found.failures and any("10 whitebox inputs" in note for note in found.notes), found.notes
+    places = [("none", "clean"), ("none", "rough"), ("none", "twice"), ("common", "0.05")]
+    for method, attack, setting in [*(("host", *place) for place in places), ("pi", "whitebox", "0.05")]:
+        place = {"method": method, "attack": attack, "setting": setting}
+        assert np.isclose(found.value("effectivity_median", **place), 1.0, atol=0.01)
+        assert found.value("coverage", **place) == 1.0 and found.value("below_half", **place) == 0.0
+
+
+def test_what_cannot_be_judged_is_said():
+    problem = make_problem("helmholtz-3.5pi")
+    fixed = np.zeros(len(problem.blocks[0].points))
+    blocks = (dataclasses.replace(problem.blocks[0], residual=lambda u_xx: u_xx - fixed), *problem.blocks[1:])
+    own = dataclasses.replace(problem, blocks=blocks, refinement_blocks=())
+    found = audit({"mine": Modal(ERRORS)}, own, parts=["estimates"], tests=2, eps=[])
+    assert not found.rows and any("cannot be judged" in note and "other points" in note for note in found.notes)

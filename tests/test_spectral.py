@@ -285,6 +285,10 @@ def test_effectivity_of_estimates():
     assert found["effectivity_median"] == 1.0
     # Ranks 1, 2, 4, 3 beside 2, 3, 1, 4: 1 - 6 * 12 / 60.
     assert np.isclose(found["estimate_rank"], -0.2)
+    # Of the three errors above 1 %, two have an estimate below half of them.
+    large = effectivity(np.array([0.1, 0.1, 0.001, 0.0001]), np.array([0.1, 0.3, 0.011, 0.01]))
+    assert np.isclose(large["below_half"], 2 / 3)
+    assert effectivity(np.array([1e-9]), np.array([1e-3]))["below_half"] == 0.0
 
 
 @pytest.mark.long

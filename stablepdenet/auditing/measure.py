@@ -19,6 +19,7 @@ from stablepdenet.functions.piecewise_linear import interpolation
 from stablepdenet.operators import AbstractBasisOperator, AbstractOperator, MovingFrameOperator
 from stablepdenet.problems import Problem
 from stablepdenet.problems.physics import block_norms, residual_map, weighted_sum
+from stablepdenet.spectral import Estimated, JudgedOperator, SpectralOperator
 
 # Inputs evaluated at once: bounds the memory on space-time grids.
 CHUNK = 200
@@ -58,6 +59,9 @@ class Measurer:
         self._tabulate = eqx.filter_jit(lambda operator: operator.tabulate(points))
         self._combine = eqx.filter_jit(lambda operator, table, a: operator.combine(table, a))
 
+        # The grid is known while compiling: tables of functions are made once.
+        self._answer = eqx.filter_jit(lambda operator, a: operator.answer(a, problem.grid))
+
         def residual_change(
             operator: AbstractOperator, a: Float[Array, "batch m"], base: Float[Array, "batch m"]
         ) -> Float[Array, " batch"]:
@@ -71,6 +75,14 @@ class Measurer:
         """The operator's solutions on the evaluation grid, in float64."""
         parts = chunks(a, at_once(self.problem, operator))
         return np.concatenate([np.asarray(self._solve(operator, part)[:rows], np.float64) for part, rows in parts])
+
+    def answer(self, operator: SpectralOperator | JudgedOperator, a: Float[ndarray, "batch m"]) -> Estimated:
+        """The operator's solutions on the evaluation grid, with estimates of their errors."""
+        found = [
+            [each[:rows] for each in self._answer(operator, part)]
+            for part, rows in chunks(a, at_once(self.problem, operator))
+        ]
+        return Estimated(*(jnp.concatenate(each) for each in zip(*found, strict=True)))
 
     def _solve(self, operator: AbstractOperator, a: Float[Array, "batch m"]) -> Float[Array, "batch n *components"]:
         if self._last is None or self._last[0] is not operator:

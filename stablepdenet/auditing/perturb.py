@@ -26,6 +26,8 @@ from stablepdenet.problems.physics import physics_loss, residual_map
 SMOOTH_BAND = 5
 # The paper's evaluation attack (eq:test-attack).
 COMMON_STEPS = 40
+# Steps where a search must be cheap.
+SHORT = 10
 
 MakeObjective = Callable[[Any, Float[Array, "batch m"], Float[Array, "batch n *components"]], Objective]
 
@@ -48,6 +50,8 @@ class Perturber:
                 "search": search.random_search,
             }.items()
         }
+        short = dataclasses.replace(self._attack, steps=SHORT, step_size=search.STEP_SIZE)
+        self._moving["short"] = _compiled(search.pgd, lambda m, a, solution: m.moving, short)
         modes = problem.inputs.modes(min(SMOOTH_BAND, problem.inputs.size))
         self._noise = {
             "noise": _compiled_noise(search.white_noise, self._attack),
@@ -80,8 +84,8 @@ class Perturber:
         *,
         key: PRNGKeyArray,
     ) -> Float[ndarray, "batch m"]:
-        """Maximises ||G(a + delta) - S(a + delta)|| by `whitebox`, `apgd` or `search`; a `movable` operator answers at
-        points off the evaluation grid too."""
+        """Maximises ||G(a + delta) - S(a + delta)|| by `whitebox`, `apgd`, `search` or `short`; a `movable` operator
+        answers at points off the evaluation grid too."""
         exact = misfit(operator, self.problem)
         # Where each evaluation costs a solve, a thinner grid guides the search; the result is measured on the full one.
         objective = misfit(operator, self._thin) if movable and not exact.cheap else exact

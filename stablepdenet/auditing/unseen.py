@@ -24,14 +24,20 @@ FIELDS = {"rough": 2.0, "smooth": 0.5}
 
 def unseen(session: Session) -> Iterator[Task]:
     """The problem's own unseen inputs, then those that every problem has."""
-    for name, inputs in session.problem.unseen.items():
-        yield f"unseen {name}", partial(_measure, session, clean_case(jnp.asarray(np.asarray(inputs, float)), name))
-    for name in FIELDS:
-        yield f"unseen {name}", partial(_measure, session, field_case(session.problem, name, len(session.clean)))
+    for case in unseen_cases(session):
+        yield f"unseen {case.setting}", partial(_measure, session, case)
     coarse = coarsened(session.clean, session.problem.inputs)
     if coarse is not None:
         yield "unseen coarse", partial(_measure, session, Case("none", "coarse", coarse, session.clean))
     yield "unseen fine", partial(_finer, session)
+
+
+def unseen_cases(session: Session) -> Iterator[Case]:
+    """Other functions: the problem's own ones, rougher and smoother fields."""
+    for name, inputs in session.problem.unseen.items():
+        yield clean_case(jnp.asarray(np.asarray(inputs, float)), name)
+    for name in FIELDS:
+        yield field_case(session.problem, name, len(session.clean))
 
 
 def field_case(problem: Problem, name: str, num: int) -> Case:

@@ -1,9 +1,9 @@
 """The command line: parsing and printing only. Data goes to stdout, progress and errors to stderr.
 
 Exit codes: 0 done; 1 a check that failed (doctor, evaluate --replay), or a campaign in several ways at once; 2 wrong
-usage or configuration; 3 unusable input file; 4 foreign or damaged run or checkpoint; 5 folder not writable; 6 a
-training that diverged; 7 an audit of a campaign that failed; 129, 130 and 143 stopped by SIGHUP, Ctrl-C or SIGTERM with
-a resumable run.
+usage or configuration; 3 unusable input file; 4 foreign or damaged run, checkpoint or operator; 5 folder not writable;
+6 a training that diverged; 7 an audit of a campaign that failed; 129, 130 and 143 stopped by SIGHUP, Ctrl-C or SIGTERM
+with a resumable run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import typer
 from stablepdenet import __version__
 
 # Importing a module registers its commands, in the order of the help page.
-from stablepdenet.cli import inspecting, measuring, reporting, reproducing, training  # noqa: F401
+from stablepdenet.cli import answering, inspecting, measuring, reporting, reproducing, training  # noqa: F401
 from stablepdenet.cli.base import app
 from stablepdenet.errors import ConfigError, StorageError, UserError
 from stablepdenet.system.compilation import keep_compiled

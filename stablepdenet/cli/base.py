@@ -16,6 +16,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+PROBLEM = "A name from `stablepdenet list`, or MODULE:NAME of your own Problem."
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="E.g. training.steps=20000. Repeatable.")

@@ -1,109 +1,30 @@
-"""Commands that use and measure operators: predict, evaluate, audit."""
+"""Commands that measure operators: evaluate, audit."""
 
 from __future__ import annotations
 
-import dataclasses
-import io
 import json
-import sys
-import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stablepdenet.cli.base import Folder, Json, Settings, app
+from stablepdenet.cli.base import PROBLEM, Json, Settings, app
 from stablepdenet.errors import ConfigError, shown
 
 if TYPE_CHECKING:
-    from numpy import ndarray
-
     from stablepdenet.auditing import Audit
     from stablepdenet.problems import Problem
 
 
-# Rows that a warning names, and digits of a number of inputs.
-SHOWN, LONGEST = 10, 10
-
-
-@app.command()
-def predict(
-    folder: Folder,
-    inputs: Annotated[Path, typer.Option("--input", help=".npy or .csv, one input per row.")],
-    output: Annotated[
-        Path | None, typer.Option(help="Write .npy (inputs x grid) or .csv here instead of CSV to stdout.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Solve for given inputs with a trained operator, on the problem's grid."""
-    import numpy as np
-
-    from stablepdenet.auditing import Measurer
-    from stablepdenet.experiments.range import beyond_training, inadmissible
-    from stablepdenet.experiments.reading import read_inputs
-    from stablepdenet.experiments.runs import load_operator
-    from stablepdenet.experiments.training.run import Run
-    from stablepdenet.files import storage, write_synced
-
-    if output and output.suffix not in (".npy", ".csv"):
-        raise ConfigError(f"--output '{output}' must end in .npy or .csv.")
-    problem, operator = load_operator(folder)
-    a = read_inputs(inputs, problem.inputs.size)
-    u = Measurer(problem).solve(operator, a).astype(a.dtype)
-    multiples = beyond_training(a, problem, Run.open(folder).config)
-    outside = np.flatnonzero(np.max(list(multiples.values()), axis=0) > 1.0)
-    if len(outside):
-        most = ", ".join(f"{name} up to {np.max(of):.3g} times" for name, of in multiples.items() if np.max(of) > 1.0)
-        warnings.warn(
-            f"{_some(outside, a)} lie outside of what this model was trained on ({most} "
-            "that of any training function): its answers to them are guesses.",
-            stacklevel=1,
-        )
-    foreign = np.flatnonzero(inadmissible(a, problem))
-    if len(foreign):
-        warnings.warn(
-            f"{_some(foreign, a)} are not admissible: '{problem.name}' is posed for inputs whose "
-            f"{problem.admissible.condition}, and its answers to others mean nothing.",
-            stacklevel=1,
-        )
-
-    def save_csv(target: TextIO) -> None:
-        header = ",".join([*problem.coordinates, *(f"u_{i}" for i in range(len(u)))])
-        np.savetxt(target, np.column_stack([problem.grid, u.T]), delimiter=",", header=header, comments="", fmt="%.8g")
-
-    with storage(output or Path(), "--output"):
-        if output and output.suffix == ".npy":
-            buffer = io.BytesIO()
-            np.save(buffer, u.reshape(len(u), *map(len, problem.axes)))
-            write_synced(output, buffer.getvalue())
-        elif output:
-            table = io.StringIO()
-            save_csv(table)
-            write_synced(output, table.getvalue().encode())
-    if as_json:
-        coordinates = {name: problem.grid[:, i].tolist() for i, name in enumerate(problem.coordinates)}
-        told = {
-            "problem": problem.name,
-            "coordinates": coordinates,
-            "outside_rows": (outside + 1).tolist(),
-            "inadmissible_rows": (foreign + 1).tolist(),
-            "u": u.tolist(),
-        }
-        typer.echo(json.dumps(told))
-    elif not output:
-        save_csv(sys.stdout)
-
-
-def _some(rows: ndarray, a: ndarray) -> str:
-    """How many inputs there are in `rows`, and which."""
-    named = ", ".join(str(row + 1) for row in rows[:SHOWN]) + (" and others" if len(rows) > SHOWN else "")
-    return f"{len(rows)} of {len(a)} inputs (row {named})"
+# Digits of a number of inputs.
+LONGEST = 10
 
 
 Parts = Annotated[
     str,
     typer.Option(
-        help="Comma-separated: errors, lipschitz, attacks, certificates, transfer, curves, unseen, front, theory; all."
+        help="Comma-separated: errors, lipschitz, attacks, certificates, transfer, curves, unseen, front, theory, "
+        "estimates; all, which is all but estimates."
     ),
 ]
 Tests = Annotated[str, typer.Option(help="How many test inputs, or all.")]
@@ -136,7 +57,7 @@ def evaluate(
 @app.command()
 def audit(
     operator: Annotated[str, typer.Argument(metavar="MODULE:NAME", help="Anything callable as (a, points) -> u.")],
-    problem: Annotated[str, typer.Option(help="A name from `stablepdenet list`, or MODULE:NAME of your own Problem.")],
+    problem: Annotated[str, typer.Option(help=PROBLEM)],
     settings: Settings = None,
     parts: Parts = "all",
     tests: Tests = "200",
@@ -148,21 +69,10 @@ def audit(
     """Measure the stability of your own operator: a function, an equinox or a PyTorch module."""
     from stablepdenet.experiments.config import parse_settings
     from stablepdenet.experiments.reading import import_object
-    from stablepdenet.experiments.runs import label, resolve
-    from stablepdenet.problems import Problem
+    from stablepdenet.experiments.runs import posed
 
     options = _options(parts, tests, eps)
-    changes = parse_settings(settings or [])
-    if ":" in problem:
-        setup = import_object(problem)
-        if not isinstance(setup, Problem) or changes:
-            raise ConfigError(f"--problem '{problem}' must name a stablepdenet.Problem, which takes no --set.")
-    else:
-        foreign = [key for key in changes if not key.startswith("problem.")]
-        if foreign:
-            raise ConfigError(f"--set {foreign[0]} does not matter to an audit: only problem.* does.")
-        setup, config = resolve(problem, changes)
-        setup = dataclasses.replace(setup, name=label(config))
+    setup = posed(problem, parse_settings(settings or []))
     _audit({operator.partition(":")[2]: import_object(operator)}, setup, options | {"seed": seed}, out, as_json)
 
 

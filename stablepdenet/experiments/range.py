@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
@@ -12,6 +13,7 @@ from stablepdenet.experiments.config import Config
 from stablepdenet.experiments.training import SOLVED, make_program
 from stablepdenet.functions import points
 from stablepdenet.problems import Problem
+from stablepdenet.spectral import trial_inputs
 from stablepdenet.training.state import streams
 
 # Of an input's largest value.
@@ -41,12 +43,13 @@ def beyond_training(
     if objective.perturbed and objective.attack is not None:
         noisy = white_noise(objective.attack, program.functions, key=streams(program.key).evaluation)
         seen = np.concatenate([seen, np.asarray(noisy.inputs)])
-    own, bounds = _features(inputs, problem), _features(seen, problem)
-    # Of several inputs, the one that is furthest out counts.
-    return {
-        name: np.max([each / np.max(bound) for each, bound in zip(values, limits, strict=True)], axis=0)
-        for name, values, limits in zip(FEATURES, own, bounds, strict=True)
-    }
+    return _multiples(inputs, seen, problem)
+
+
+def beyond_trials(inputs: Float[ndarray, "batch m"], problem: Problem) -> dict[str, Float[ndarray, " batch"]]:
+    """The same as multiples of the largest among inputs of the kind that `robust` tries: drawn, with noise, and twice
+    as large. Above 1, what estimates errors was not tried on such an input."""
+    return _multiples(inputs, np.asarray(trial_inputs(problem, key=jax.random.key(2))), problem)
 
 
 def inadmissible(inputs: Float[ndarray, "batch m"], problem: Problem) -> Bool[ndarray, " batch"]:
@@ -55,6 +58,18 @@ def inadmissible(inputs: Float[ndarray, "batch m"], problem: Problem) -> Bool[nd
     inputs = np.asarray(inputs, jnp.result_type(float))
     off = np.max(np.abs(np.asarray(problem.admissible.snap(jnp.asarray(inputs))) - inputs), axis=1)
     return ~(off <= ROUNDING * np.max(np.abs(inputs), axis=1))
+
+
+def _multiples(
+    inputs: Float[ndarray, "batch m"], seen: Float[ndarray, "seen m"], problem: Problem
+) -> dict[str, Float[ndarray, " batch"]]:
+    """Each feature of the inputs, over the largest among what was seen."""
+    own, bounds = _features(inputs, problem), _features(seen, problem)
+    # Of several inputs, the one that is furthest out counts.
+    return {
+        name: np.max([each / np.max(bound) for each, bound in zip(values, limits, strict=True)], axis=0)
+        for name, values, limits in zip(FEATURES, own, bounds, strict=True)
+    }
 
 
 def _features(a: Float[ndarray, "batch m"], problem: Problem) -> list[list[Float[ndarray, " batch"]]]:

@@ -12,6 +12,7 @@ from typing import Any
 from stablepdenet.errors import CheckpointError, ConfigError, Interrupted, shown
 from stablepdenet.experiments.config import AttackConfig, Config, override
 from stablepdenet.experiments.problems import PROBLEMS, complete_options, make_problem
+from stablepdenet.experiments.reading import import_object
 from stablepdenet.experiments.recipes import explain, settings_of
 from stablepdenet.experiments.training import SOLVED, Run, state_shapes, train, train_in, train_suite, with_refinement
 from stablepdenet.experiments.training.run import load_config
@@ -21,14 +22,18 @@ from stablepdenet.operators import AbstractOperator
 from stablepdenet.problems import Problem
 from stablepdenet.progress import Progress, Report, displayed
 from stablepdenet.refining import warn_unsettled
+from stablepdenet.robust import make_judge
 from stablepdenet.saving import load, save
 from stablepdenet.solving import solve
+from stablepdenet.spectral import JudgedOperator
 from stablepdenet.training import TrainState
 from stablepdenet.training.objectives import METHODS
 
 SINGLE, SUITE = "config.json", "suite.json"
 # What a solved problem keeps in its folder.
 OPERATOR = "operator.safetensors"
+# What estimates the errors of a run's operator, and what is left of one that was stopped while it was made.
+JUDGE, TRIALS = "judge.safetensors", "judge.trials.json"
 # Not an option: what tells two problems of one name apart.
 FINGERPRINT = "fingerprint"
 
@@ -97,6 +102,20 @@ def resolve(name: str, changes: Mapping[str, Any], *, recipe: str = "paper") -> 
     problem = make_problem(name, options)
     settings = {**others, **{f"{prefix}{key}": value for key, value in options.items()}}
     return problem, configure(problem, settings, recipe=recipe)
+
+
+def posed(name: str, changes: Mapping[str, Any]) -> Problem:
+    """The problem that a user names: a registered one with its `problem.*` options, or MODULE:NAME of their own."""
+    if ":" in name:
+        problem = import_object(name)
+        if not isinstance(problem, Problem) or changes:
+            raise ConfigError(f"'{name}' must name a stablepdenet.Problem, which takes no --set.")
+        return problem
+    foreign = [key for key in changes if not key.startswith("problem.")]
+    if foreign:
+        raise ConfigError(f"--set {foreign[0]} does not matter here: only problem.* does.")
+    problem, config = resolve(name, changes)
+    return dataclasses.replace(problem, name=label(config))
 
 
 def problem_of(config: Config) -> Problem:
@@ -206,9 +225,16 @@ def _inside(folder: Path) -> tuple[str, ...]:
     return tuple(METHODS) if (folder / SUITE).exists() else ("",)
 
 
-def load_operator(folder: Path | str, problem: Problem | None = None) -> tuple[Problem, AbstractOperator]:
+def load_operator(
+    folder: Path | str, problem: Problem | None = None, *, judged: bool = False, progress: Progress | None = None
+) -> tuple[Problem, AbstractOperator]:
     """The problem and the trained operator of a run folder, the best so far by validation loss; give the `problem` if
-    it is one of your own."""
+    it is one of your own. If `judged`, it estimates the errors of its answers: a judge is made, which may take minutes,
+    and kept in the folder for the next time.
+
+        problem, operator = sp.load_operator("runs/heat-stable-0", judged=True)
+        u, errors, estimate, trusted = operator.answer(a, problem.grid)
+    """
     folder = Path(folder)
     if (folder / SUITE).exists():
         raise CheckpointError(
@@ -222,7 +248,19 @@ def load_operator(folder: Path | str, problem: Problem | None = None) -> tuple[P
             f"'{folder}' is trained to step {step} of {config.training.steps}: its operator is the best so far.",
             stacklevel=2,
         )
-    return problem, operator
+    return problem, judged_in(folder, operator, problem, progress=progress) if judged else operator
+
+
+def judged_in(
+    folder: Path, operator: AbstractOperator, problem: Problem, *, progress: Progress | None = None
+) -> JudgedOperator:
+    """The operator with the judge of its folder, which is made where there is none."""
+    path, trials = folder / JUDGE, folder / TRIALS
+    if not path.exists():
+        with displayed(progress, problem.name) as told:
+            save(make_judge(problem, trials=trials, progress=told), path, problem)
+        trials.unlink(missing_ok=True)
+    return JudgedOperator(operator, load(path, problem))
 
 
 def _load(folder: Path, problem: Problem) -> tuple[AbstractOperator, int]:

@@ -1,23 +1,31 @@
 """Spectral solutions of any problem on a box, from its residuals alone: what `robust` answers by, and what judges
 operators of any kind."""
 
-from stablepdenet.spectral.choose import choose, estimates, grid_of, trial_inputs, with_estimate
-from stablepdenet.spectral.judged import JudgedOperator
-from stablepdenet.spectral.operator import Estimated, Points, SpectralOperator, spectral_operator
+from stablepdenet.spectral.choose import Trial, axes_of, choose, estimates, grid_of, trial_inputs, with_estimate
+from stablepdenet.spectral.judged import JudgedOperator, is_judged
+from stablepdenet.spectral.operator import TOLERANCE, Estimated, Points, SpectralOperator, spectral_operator
 from stablepdenet.spectral.plan import Plan
 from stablepdenet.spectral.setting import read_setting
+from stablepdenet.spectral.stored import TrialFile, plan_from, stored_plan
 
 __all__ = [
+    "TOLERANCE",
     "Estimated",
     "JudgedOperator",
     "Plan",
     "Points",
     "SpectralOperator",
+    "Trial",
+    "TrialFile",
+    "axes_of",
     "choose",
     "estimates",
     "grid_of",
+    "is_judged",
+    "plan_from",
     "read_setting",
     "spectral_operator",
+    "stored_plan",
     "trial_inputs",
     "with_estimate",
 ]

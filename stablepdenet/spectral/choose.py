@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple, Protocol, runtime_checkable
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,6 +20,7 @@ from stablepdenet.functions.points import grid
 from stablepdenet.problems import Problem
 from stablepdenet.progress import Progress, Report, silent
 from stablepdenet.spectral.operator import (
+    TOLERANCE,
     Estimated,
     Points,
     SpectralOperator,
@@ -69,6 +69,16 @@ class Left(NamedTuple):
     time: float
 
 
+class Trial(NamedTuple):
+    """A trial that is due: its plan, its number, which inputs had no answer in the one before, and the seconds that all
+    before took."""
+
+    plan: Plan
+    number: int
+    lost: tuple[bool, ...]
+    seconds: float
+
+
 @runtime_checkable
 class Judged(Protocol):
     """Any operator whose answers come with estimates of their errors."""
@@ -103,14 +113,19 @@ def choose(
     tolerance: float,
     budget: float,
     progress: Progress = silent,
+    begin: Trial | None = None,
+    keep: Callable[[Trial], None] | None = None,
 ) -> SpectralOperator:
     """The first of finer and finer plans whose estimated errors are within a part of the tolerance on all tried inputs;
-    the best that the budget, in seconds, allows where none is."""
-    began = time.monotonic()
-    setting = read_setting(problem)
+    the best that the budget, in seconds, allows where none is. `keep` is told of each trial before it is made: a search
+    that was stopped goes on where it begins with that one."""
     a, points = trial_inputs(problem, key=jax.random.key(2)), grid_of(problem)
-    plan, lost = first_plan(setting), np.zeros(len(a), bool)
-    for trial in itertools.count():
+    begin = begin or Trial(first_plan(read_setting(problem)), 0, (False,) * len(a), 0.0)
+    began = time.monotonic() - begin.seconds
+    plan, lost = begin.plan, np.array(begin.lost)
+    for trial in itertools.count(begin.number):
+        if keep:
+            keep(Trial(plan, trial, tuple(lost.tolist()), time.monotonic() - began))
         found, seconds = timed_solutions(untabulated(plan), a)
         tails, arrived = tails_of(plan, found.coefficients), np.asarray(settled(found))
         # Two trials without an answer: there may be none, as where solutions grow without bound.
@@ -119,9 +134,9 @@ def choose(
         words = _described(plan) + (f" ({np.sum(lost)} of {len(a)} inputs have no answer)" if np.any(lost) else "")
         operator = None
         if np.all(hopeless):
-            return with_estimate(plan)
+            return with_estimate(plan, tolerance)
         if max(left) <= tolerance:
-            operator = with_estimate(plan)
+            operator = with_estimate(plan, tolerance)
             worst = float(np.max(estimates(operator, a, points)[~hopeless], initial=0.0))
             progress(Report(TASK, trial, note=f"{words}: estimated error {worst:.1e}"))
             if worst <= AIM * tolerance:
@@ -134,7 +149,7 @@ def choose(
         if finer is None:
             break
         plan = finer
-    return operator or with_estimate(plan)
+    return operator or with_estimate(plan, tolerance)
 
 
 def estimates(operator: Judged, a: Float[Array, "batch m"], points: Points) -> Float[ndarray, " batch"]:
@@ -152,12 +167,10 @@ def first_plan(setting: Setting) -> Plan:
     return plan
 
 
-def with_estimate(plan: Plan) -> SpectralOperator:
-    """The operator of a plan, which knows a finer and a coarser one to be judged by."""
-    others = spectral_operator(judge_of(plan)), spectral_operator(coarse_of(plan))
-    return eqx.tree_at(
-        lambda each: (each.judge, each.coarse), spectral_operator(plan), others, is_leaf=lambda leaf: leaf is None
-    )
+def with_estimate(plan: Plan, tolerance: float = TOLERANCE) -> SpectralOperator:
+    """The operator of a plan, which knows a finer and a coarser one to be judged by, and what is asked of it."""
+    judge, coarse = spectral_operator(judge_of(plan)), spectral_operator(coarse_of(plan))
+    return SpectralOperator(spectral_operator(plan).numbers, plan, judge, coarse, tolerance)
 
 
 def judge_of(plan: Plan) -> Plan:
@@ -231,12 +244,15 @@ def _edges(setting: Setting, steps: int) -> tuple[float, ...]:
     return tuple((low + (high - low) * (np.arange(steps + 1) / steps) ** growth).tolist())
 
 
-def grid_of(problem: Problem) -> Float[ndarray, "n dim"]:
-    """Where errors are estimated: the problem's own grid, or one of as many points as are quickly evaluated."""
-    if problem.axes:
-        return problem.grid
+def axes_of(problem: Problem) -> tuple[Float[ndarray, " _"], ...]:
+    """The axes of the problem's own grid, or of one of as many points as are quickly evaluated."""
     each = max(2, int(POINTS ** (1.0 / problem.domain.dimension)))
-    return grid(*(np.linspace(low, high, each) for low, high in problem.domain.intervals))
+    return problem.axes or tuple(np.linspace(low, high, each) for low, high in problem.domain.intervals)
+
+
+def grid_of(problem: Problem) -> Float[ndarray, "n dim"]:
+    """Where errors are estimated."""
+    return grid(*axes_of(problem))
 
 
 def _rough(setting: Setting, counts: tuple[int, ...], more: float = 2.0) -> tuple[int, ...]:

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeGuard
+
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from stablepdenet.operators import AbstractOperator
-from stablepdenet.spectral.operator import Estimated, Points, SpectralOperator
+from stablepdenet.spectral.operator import Estimated, Points, SpectralOperator, shares
 
 
 class JudgedOperator(AbstractOperator):
-    """Any operator, with a spectral one that says how wrong its answers are."""
+    """Any operator, with a spectral one that says how wrong its answers are; what `robust` made will do."""
 
     operator: AbstractOperator
     judge: SpectralOperator
+
+    def __init__(self, operator: AbstractOperator, judge: SpectralOperator | JudgedOperator):
+        self.operator = operator
+        # A judged operator's own judge knows all that it says of the solution.
+        self.judge = judge.judge if isinstance(judge, JudgedOperator) else judge
+
+    @property
+    def tolerance(self) -> float:
+        """The relative error within which answers are trusted: the one that the judge was made for."""
+        return self.judge.tolerance
 
     def __call__(self, a: Float[Array, "batch m"], points: Points) -> Float[Array, "batch n *components"]:
         return self.operator(a, jnp.asarray(points))
@@ -23,7 +35,12 @@ class JudgedOperator(AbstractOperator):
         error that the judge estimates of these."""
         own, judged = self.operator(a, jnp.asarray(points)), self.judge.answer(a, points)
         errors = judged.u + judged.errors - own
-        axes = tuple(range(1, own.ndim))
-        share = jnp.sqrt(jnp.sum(errors**2, axis=axes) / jnp.sum((own + errors) ** 2, axis=axes))
         # What the judge does not know of itself is not known of the operator either.
-        return Estimated(own, errors, jnp.where(jnp.isfinite(judged.estimate), share + judged.estimate, jnp.inf))
+        found = shares(errors, own + errors) + judged.estimate
+        estimate = jnp.where(jnp.isfinite(found), found, jnp.inf)
+        return Estimated(own, errors, estimate, estimate <= self.tolerance)
+
+
+def is_judged(operator: Any) -> TypeGuard[SpectralOperator | JudgedOperator]:
+    """Whether an operator estimates the errors of its answers."""
+    return isinstance(operator, JudgedOperator) or (isinstance(operator, SpectralOperator) and bool(operator.judge))

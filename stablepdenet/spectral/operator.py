@@ -31,15 +31,18 @@ STAYS = 0.7
 UNKNOWN = 0.5
 # A finer answer is not the solution.
 SAFETY = 1.25
+# The relative error that is asked for, unless told otherwise.
+TOLERANCE = 1e-3
 
 
 class Estimated(NamedTuple):
-    """Answers, the estimated difference of the true solutions from them at every point, and the estimated relative L2
-    error of each over these points."""
+    """Answers, the estimated difference of the true solutions from them at every point, the estimated relative L2 error
+    of each over these points, and whether that is within the tolerance."""
 
     u: Float[Array, "batch n *components"]
     errors: Float[Array, "batch n *components"]
     estimate: Float[Array, " batch"]
+    trusted: Bool[Array, " batch"]
 
 
 class Tabulated(eqx.Module):
@@ -63,6 +66,8 @@ class SpectralOperator(AbstractOperator):
     # A finer one, which says how wrong the answers are, and a coarser one, which says how fast they get better.
     judge: SpectralOperator | None = None
     coarse: SpectralOperator | None = None
+    # The relative error that it was made for.
+    tolerance: float = eqx.field(static=True, default=TOLERANCE)
 
     def __call__(self, a: Float[Array, "batch m"], points: Points) -> Float[Array, "batch n *components"]:
         return self.combine(self.tabulate(points), a)
@@ -115,9 +120,9 @@ class SpectralOperator(AbstractOperator):
         slow = jnp.clip(now / before, 0.0, STAYS)
         left = jnp.where(jnp.isfinite(before), jnp.where(now > ROUNDING * _norms(u), slow, 0.0), UNKNOWN)
         errors = moved / (1.0 - left).reshape(-1, *[1] * (u.ndim - 1))
-        share = _norms(errors) / _norms(u + errors)
         sound = settled(found) & settled(better._replace(arrived=found.arrived))
-        return Estimated(u, errors, jnp.where(sound, SAFETY * share + ROUNDING, jnp.inf))
+        estimate = jnp.where(sound, SAFETY * shares(errors, u + errors) + ROUNDING, jnp.inf)
+        return Estimated(u, errors, estimate, estimate <= self.tolerance)
 
     def prepare(self, queries: Sequence[Query]) -> Evaluator:
         if any(isinstance(query.points, jax.core.Tracer) for query in queries):
@@ -160,6 +165,14 @@ def timed_solutions(operator: SpectralOperator, a: Float[Array, "batch m"]) -> t
 
 def _norms(rows: Float[Array, "batch n *components"]) -> Float[Array, " batch"]:
     return jnp.sqrt(jnp.sum(rows**2, axis=tuple(range(1, rows.ndim))))
+
+
+def shares(
+    errors: Float[Array, "batch n *components"], solutions: Float[Array, "batch n *components"]
+) -> Float[Array, " batch"]:
+    """Relative L2 errors; none where there is no error, of a solution that is zero too."""
+    size = _norms(errors)
+    return jnp.where(size == 0.0, 0.0, size / _norms(solutions))
 
 
 def spectral_operator(plan: Plan) -> SpectralOperator:

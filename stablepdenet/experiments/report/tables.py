@@ -28,6 +28,13 @@ CONSTANTS = {
         "useless",
     ),
     "displacement of the front, median": ("front_exact_median", "front_learned_median", "front_error_median"),
+    "estimated over true errors": (
+        "coverage",
+        "effectivity_p05",
+        "effectivity_p95",
+        "below_half",
+        "estimate_rank",
+    ),
     "linear theorem": ("inverse_norm", "gamma_r", "C_E", "bound", "bound_holds"),
     "nonlinear theorem": ("beta", "L_u", "rho_E", "margin", "gamma_r", "C_E"),
 }
@@ -53,7 +60,8 @@ def print_errors(rows: Sequence[TableRow], title: str, *, beside_paper: bool = F
 def print_audit(rows: Sequence[TableRow], title: str, settings: Sequence[str]) -> None:
     """Errors, gains at the radii named by `settings`, constants. The curves' other radii stay in rows and figure."""
     radii = [row for row in rows if row["attack"] == "none" or row["setting"].split()[0] in settings]
-    print_errors(radii, f"{title}: relative L2 error")
+    if any(row["metric"] == "relative_l2" for row in radii):
+        print_errors(radii, f"{title}: relative L2 error")
     responses = [row for row in radii if row["attack"] in RESPONSES and row["metric"] in GAINS]
     _print_lines(responses, GAINS, f"{title}: response gains, and the angle to the true response in degrees")
     for name, columns in CONSTANTS.items():
