@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy import ndarray
 
+from stablepdenet.errors import ConfigError
 from stablepdenet.operators import (
     AbstractBasisOperator,
     AbstractOperator,
@@ -46,6 +47,8 @@ class ProjectedOperator(AbstractBasisOperator):
 
         c(a) = P (u(a) - lift a),   P = (phi M)^+,   G(a) = lift a + phi M c(a).
 
+    P is kept as two factors, an orthonormal one first: in one piece, its large numbers would cancel in float32.
+
     M mixes the functions so that what the equations ask for, values and derivatives, is orthonormal at the blocks'
     points. For polynomials of high degree it is what makes steps possible in float32: their derivatives differ in size
     by many powers of ten, and those of smooth functions would be lost among them. So derivatives are made in float64
@@ -58,7 +61,7 @@ class ProjectedOperator(AbstractBasisOperator):
     functions: Functions
     mixture: Float[ndarray, "k free"]
     points: Float[Array, "n dim"]
-    inverse: Float[Array, "values free"]
+    inverse: tuple[Float[Array, "values rank"], Float[Array, "rank free"]]
     # The lift's functions, and their values at the points.
     lift: Functions | None
     lifting: Float[Array, "m values"] | None
@@ -70,9 +73,11 @@ class ProjectedOperator(AbstractBasisOperator):
     def coefficients(self, a: Float[Array, "batch m"]) -> Float[Array, "batch k"]:
         seen = jax.lax.stop_gradient(a) if isinstance(self.operator, HostOperator) else a
         u = self.operator(seen, self.points).reshape(len(a), -1)
-        if self.lifting is None:
-            return u @ self.inverse
-        return jnp.concatenate([(u - a @ self.lifting) @ self.inverse, a], axis=1)
+        if self.lifting is not None:
+            u = u - a @ self.lifting
+        first, second = self.inverse
+        own = u @ first @ second
+        return jnp.concatenate([own, a], axis=1) if self.lifted else own
 
     def basis(self, points: Float[Array, "n dim"]) -> Float[Array, "n k *components"]:
         found = jnp.einsum("nk...,kf->nf...", self.functions(points), jnp.asarray(self.mixture, points.dtype))
@@ -101,9 +106,11 @@ def project(
     values = [((),)] * len(problem.solution)
     tables = _tables(functions, points, [(*own, *_asked(problem, i)) for i, own in enumerate(values)])
     mixture = _mixture(problem, tables)
-    inverse = np.linalg.pinv(_flat(tables) @ mixture)
+    left, sizes, right = np.linalg.svd(_flat(tables) @ mixture, full_matrices=False)
+    seen = sizes > np.finfo(float).eps * len(left) * sizes[0]
+    inverse = jnp.asarray(left[:, seen]), jnp.asarray(right[seen] / sizes[seen, None])
     lifting = jnp.asarray(_flat(_tables(lift, points, values)).T) if lift else None
-    return ProjectedOperator(operator, functions, mixture, jnp.asarray(points), jnp.asarray(inverse.T), lift, lifting)
+    return ProjectedOperator(operator, functions, mixture, jnp.asarray(points), inverse, lift, lifting)
 
 
 def warn_if_poor(refined: AbstractOperator, longer: AbstractOperator, problem: Problem) -> None:
@@ -155,6 +162,10 @@ def _mixture(problem: Problem, tables: Sequence[Tables]) -> Float[ndarray, "k fr
     # As if all intervals were of length one, whatever the units.
     rows = [math.prod(lengths[column] for column in word) * e for found in tables for word, e in found.items()]
     stacked = np.concatenate(rows) / math.sqrt(len(rows[0]))
+    if not np.all(np.isfinite(stacked)):
+        raise ConfigError(
+            f"The functions to refine '{problem.name}' in have values or derivatives that are not finite."
+        )
     # Derivatives of high modes are large: columns of one size keep the small ones exact.
     scale = np.linalg.norm(stacked, axis=0)
     scale[scale == 0] = 1.0

@@ -215,7 +215,7 @@ def _require_same(operator: Any, rebuilt: Any, problem: Problem) -> None:
 
 
 def _arrays(operator: Any) -> list[ndarray]:
-    return [np.asarray(leaf) for leaf in jax.tree.leaves(operator) if eqx.is_array(leaf) or isinstance(leaf, ndarray)]
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(operator) if eqx.is_array(leaf)]
 
 
 def _close(before: ndarray, after: ndarray) -> bool:
