@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import equinox as eqx
 import jax
@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from stablepdenet import BasisOperator, from_torch, make_problem, refine
+from stablepdenet import BasisOperator, from_torch, local_lipschitz, make_problem, refine
+from stablepdenet.auditing.lipschitz import exact_lipschitz
 from stablepdenet.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -92,8 +93,8 @@ def test_deepxdes_networks_give_the_same_numbers(last: Any) -> None:
     # Weights are copied: a step of PyTorch's optimiser changes nothing here.
     before = operator(jnp.asarray(A), jnp.asarray(X))
     with torch.no_grad():
-        bias += 1.0
-        branch.linears[0].weight *= 2.0
+        for weight in (bias, *branch.parameters()):
+            weight *= 2.0
     assert np.array_equal(operator(jnp.asarray(A), jnp.asarray(X)), before)
 
 
@@ -147,11 +148,11 @@ def test_what_cannot_be_converted_is_refused_in_one_sentence(sentence: str) -> N
 
 
 def test_a_bias_of_several_numbers_and_an_unknown_last_are_refused() -> None:
-    branch = sequential(nn.Tanh(), nn.Tanh())
+    branch, softmax = sequential(nn.Tanh(), nn.Tanh()), cast(Any, torch.softmax)
     with pytest.raises(ConfigError, match="bias has 2 numbers"):
         from_torch(branch, GOOD, bias=torch.zeros(2))
     with pytest.raises(ConfigError, match=r"last \(softmax\) cannot"):
-        from_torch(branch, GOOD, last=torch.softmax)
+        from_torch(branch, GOOD, last=softmax)
 
 
 def test_two_functions_are_an_operator() -> None:
@@ -177,10 +178,14 @@ def test_an_untrained_network_is_refined(converted: bool) -> None:
     attacked = a + 0.05 * jnp.sign(jax.grad(lambda a: jnp.sum(refined(a, grid) ** 2))(a))
     found = []
     for inputs in (a, attacked):
-        u = problem.reference(np.asarray(inputs))
+        u = problem.require_reference()(np.asarray(inputs))
         found.append(np.linalg.norm(np.asarray(refined(inputs, grid)) - u) / np.linalg.norm(u))
     assert found[0] < 1e-3
     assert found[1] < 2e-3
+    # Of what PyTorch computes JAX has reverse mode alone.
+    exact = exact_lipschitz(problem, np.asarray(a[:2]))
+    assert exact is not None
+    assert np.allclose(local_lipschitz(refined, problem, np.asarray(a[:2])), exact, rtol=2e-2)
 
 
 class Both(nn.Module):

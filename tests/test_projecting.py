@@ -6,6 +6,7 @@ import dataclasses
 import runpy
 import warnings
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -55,7 +56,7 @@ def test_a_wrong_function_becomes_right_and_stable(poisson, wrong):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         refined = sp.refine(wrong, poisson)
-    assert error(refined.operator.operator, poisson, a) > 0.3
+    assert error(project(wrong, poisson).operator, poisson, a) > 0.3
     assert error(refined, poisson, a) < 3e-5
     assert error(refined, poisson, attacked) < 1e-4
 
@@ -156,7 +157,8 @@ def test_what_has_no_gradients_has_those_of_the_steps(poisson):
 def test_a_basis_may_be_given(poisson):
     a, modes = poisson.sample(5, key=KEY), jnp.pi * jnp.arange(1, 41)
     sines = sp.BasisOperator(lambda a: a[:, :40], lambda x: jnp.sin(x * modes))
-    for basis in (lambda x: jnp.sin(x * modes), sines, sp.load_model("poisson", "stable")):
+    bases: list[Any] = [lambda x: jnp.sin(x * modes), sines, sp.load_model("poisson", "stable")]
+    for basis in bases:
         refined = sp.refine(guess, poisson, basis=basis)
         assert error(refined, poisson, a) < 2e-2
         # What has a basis of its own leaves it for the one given.
@@ -179,12 +181,12 @@ def test_what_is_projected_is_kept_or_refused(tmp_path):
     network, fresh = (Network(problem.inputs.size, 1, key=jax.random.key(seed)) for seed in (1, 2))
     gated = sp.ModifiedDeepONet(problem.inputs.size, 1, width=4, depth=3, key=KEY)
     for inner, like in ((network, fresh), (gated, None)):
-        refined = sp.refine(inner, problem)
+        refined = sp.refine(project(inner, problem), problem)
         sp.save(refined, path, problem)
         assert np.array_equal(sp.load(path, problem, like=like)(a, points), refined(a, points))
     with pytest.raises(ConfigError, match="FunctionOperator cannot be kept in a file"):
-        sp.save(sp.refine(guess, problem), path, problem)
+        sp.save(project(guess, problem), path, problem)
     with pytest.raises(ConfigError, match="not made of the functions"):
-        sp.save(sp.refine(network, problem, basis=lambda x: jnp.cos(x * jnp.arange(12))), path, problem)
+        sp.save(project(network, problem, lambda x: jnp.cos(x * jnp.arange(12))), path, problem)
     with pytest.raises(ConfigError, match="BasisOperator of plain functions"):
         sp.save(sp.BasisOperator(lambda a: a, lambda x: x ** jnp.arange(34)), path, problem)
