@@ -103,13 +103,13 @@ def project(
     points = np.concatenate([block.points for block in blocks])
     operator = as_operator(operator, problem.inputs.size, points[:SHOWN], len(problem.solution))
     functions, lift = _space(problem, basis)
-    values = [((),)] * len(problem.solution)
-    tables = _tables(functions, points, [(*own, *_asked(problem, i)) for i, own in enumerate(values)])
+    numbers = range(len(problem.solution))
+    tables = [table(functions, points, _asked(problem, number), number) for number in numbers]
     mixture = _mixture(problem, tables)
     left, sizes, right = np.linalg.svd(_flat(tables) @ mixture, full_matrices=False)
     seen = sizes > np.finfo(float).eps * len(left) * sizes[0]
     inverse = jnp.asarray(left[:, seen]), jnp.asarray(right[seen] / sizes[seen, None])
-    lifting = jnp.asarray(_flat(_tables(lift, points, values)).T) if lift else None
+    lifting = jnp.asarray(_flat([table(lift, points, ((),), number) for number in numbers]).T) if lift else None
     return ProjectedOperator(operator, functions, mixture, jnp.asarray(points), inverse, lift, lifting)
 
 
@@ -176,13 +176,6 @@ def _mixture(problem: Problem, tables: Sequence[Tables]) -> Float[ndarray, "k fr
     return mixture[:, np.linalg.norm(values, ord=2) * np.linalg.norm(mixture, axis=0) < SUMMED]
 
 
-def _tables(
-    functions: Functions, points: Float[ndarray, "n dim"], asked: Sequence[Sequence[Derivative]]
-) -> list[Tables]:
-    """What is asked for of each component, in float64."""
-    return [table(functions, points, words, number) for number, words in enumerate(asked)]
-
-
 def _flat(tables: Sequence[Tables]) -> Float[ndarray, "values k"]:
     """The values at all points, of all components there."""
     values = np.stack([found[()] for found in tables], axis=1)
@@ -190,9 +183,9 @@ def _flat(tables: Sequence[Tables]) -> Float[ndarray, "values k"]:
 
 
 def _asked(problem: Problem, number: int) -> Sequence[Derivative]:
-    """All derivatives of a component that any block asks for."""
+    """A component itself, and all its derivatives that any block asks for."""
     words = [word for block in problem.blocks for word in problem.terms(block).words.get(number, ())]
-    return [word for word in dict.fromkeys(words) if word]
+    return list(dict.fromkeys([(), *words]))
 
 
 def _derivatives(functions: Functions, query: Query) -> dict[Derivative, Float[ndarray, "k n"]]:

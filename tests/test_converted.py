@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import equinox as eqx
@@ -11,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from stablepdenet import BasisOperator, from_torch, local_lipschitz, make_problem, refine
+from stablepdenet import BasisOperator, from_torch, load, local_lipschitz, make_problem, refine, save
 from stablepdenet.auditing.lipschitz import exact_lipschitz
 from stablepdenet.errors import ConfigError
 
@@ -94,7 +95,7 @@ def test_deepxdes_networks_give_the_same_numbers(last: Any) -> None:
     before = operator(jnp.asarray(A), jnp.asarray(X))
     with torch.no_grad():
         for weight in (bias, *branch.parameters()):
-            weight *= 2.0
+            weight.mul_(2.0)
     assert np.array_equal(operator(jnp.asarray(A), jnp.asarray(X)), before)
 
 
@@ -117,6 +118,15 @@ def test_what_is_converted_is_traced_and_differentiated() -> None:
     assert a.grad is not None
     np.testing.assert_allclose(found, a.grad.numpy(), rtol=1e-4, atol=1e-6)
     assert "callback" not in str(jax.make_jaxpr(lambda a: operator(a, jnp.asarray(X)))(jnp.asarray(A)))
+
+
+def test_what_is_converted_is_kept(tmp_path: Path) -> None:
+    problem, path = make_problem("poisson"), tmp_path / "operator"
+    sizes = (problem.inputs.size, 8), (1, 8)
+    operator, fresh = (from_torch(FNN(sizes[0], torch.tanh), FNN(sizes[1], torch.tanh), bias=b) for b in (0.5, 0.0))
+    save(operator, path, problem)
+    a, points = problem.sample(2, key=jax.random.key(0)), jnp.asarray(problem.grid)
+    assert np.array_equal(load(path, problem, like=fresh)(a, points), operator(a, points))
 
 
 class Residual(FNN):
