@@ -41,10 +41,12 @@ from .functions import points as points
 from .functions.domain import Box as Box
 from .operators import AbstractOperator as AbstractOperator
 from .operators import Ansatz as Ansatz
+from .operators import BasisOperator as BasisOperator
 from .operators import DeepONet as DeepONet
 from .operators import FunctionOperator as FunctionOperator
 from .operators import ModifiedDeepONet as ModifiedDeepONet
 from .operators import TorchOperator as TorchOperator
+from .operators import from_torch as from_torch
 from .problems import AbstractReference as AbstractReference
 from .problems import Block as Block
 from .problems import LinearReference as LinearReference

@@ -15,9 +15,10 @@ from jaxtyping import Array, Bool, Float
 from numpy import ndarray
 
 from stablepdenet.errors import ConfigError
-from stablepdenet.operators import AbstractBasisOperator, AbstractOperator, Fields, MovingFrameOperator
+from stablepdenet.operators import AbstractBasisOperator, AbstractOperator, Fields, Functions, MovingFrameOperator
 from stablepdenet.problems import Block, Problem
 from stablepdenet.problems.physics import block_queries, block_residuals
+from stablepdenet.projecting import project, warn_if_poor
 
 # Of the largest singular value: what is below, float32 cannot tell from rounding; float64 can tell more.
 CUT = 1e-5
@@ -148,11 +149,21 @@ class RefinedOperator(AbstractBasisOperator):
         return jax.tree.map(lambda new, old: jnp.where(far, new, old), arrived, at)
 
 
-def refine(operator: AbstractOperator, problem: Problem, *, steps: int = 1, further: int = 0) -> RefinedOperator:
+def refine(
+    operator: Any,
+    problem: Problem,
+    *,
+    steps: int = 1,
+    further: int = 0,
+    basis: AbstractBasisOperator | Functions | None = None,
+) -> RefinedOperator:
     """The operator with `steps` Gauss-Newton steps after it, and `further` ones for inputs that have not arrived by
-    then; one is enough for a linear problem."""
-    if not isinstance(operator, AbstractBasisOperator):
-        raise ConfigError(f"{type(operator).__name__} has no basis to refine in: it must be a DeepONet, or solved.")
+    then; one is enough for a linear problem. Anything callable as (a, points) -> u that has no basis is projected onto
+    that of `solve`, or onto the one given: by functions of the points, or by an operator that has it."""
+    if basis is not None or not isinstance(operator, AbstractBasisOperator):
+        refined = refine(project(operator, problem, basis), problem, steps=steps, further=further)
+        warn_if_poor(refined, dataclasses.replace(refined, steps=steps + 1), problem)
+        return refined
     problem = dataclasses.replace(problem, blocks=problem.refinement_blocks or problem.blocks, refinement_blocks=())
     size = problem.inputs.size
     a = problem.sample(TRIED, key=jax.random.key(0))

@@ -20,16 +20,19 @@ from numpy import ndarray
 from stablepdenet.errors import CheckpointError, ConfigError
 from stablepdenet.files import from_arrays, read_arrays, storage, to_arrays, write_synced
 from stablepdenet.operators import (
+    BasisOperator,
     ConstrainedOperator,
     DeepONet,
     FunctionOperator,
     HostOperator,
     LinearOperator,
     ModifiedDeepONet,
+    ModuleOperator,
     MovingFrameOperator,
     TorchOperator,
 )
 from stablepdenet.problems import Problem
+from stablepdenet.projecting import ProjectedOperator, project
 from stablepdenet.refining import RefinedOperator, refine
 from stablepdenet.solving import fixed_functions
 from stablepdenet.spectral import (
@@ -95,6 +98,8 @@ def _peeled(operator: Any) -> tuple[Any, list[dict[str, Any]]]:
     match operator:
         case ConstrainedOperator():
             own: dict[str, Any] = {"kind": "constrained"}
+        case ProjectedOperator():
+            own = {"kind": "projected"}
         case RefinedOperator():
             own = {"kind": "refined", "steps": operator.steps, "further": operator.further}
         case MovingFrameOperator():
@@ -103,7 +108,9 @@ def _peeled(operator: Any) -> tuple[Any, list[dict[str, Any]]]:
             own = {"kind": "judged", "judge": _plan(operator.judge)}
         case _:
             return operator, []
-    inner, layers = _peeled(operator.operator)
+    held = operator.operator
+    # What is projected is wrapped anew.
+    inner, layers = _peeled(held.module if isinstance(held, ModuleOperator) else held)
     return inner, [*layers, own]
 
 
@@ -111,6 +118,10 @@ def _described(operator: Any) -> dict[str, Any]:
     """The kind of what holds the numbers, and what else is needed to build it."""
     if isinstance(operator, FunctionOperator | HostOperator | TorchOperator) or jax.tree_util.all_leaves([operator]):
         raise ConfigError(f"A {type(operator).__name__} cannot be kept in a file: save an equinox module.")
+    if type(operator) is BasisOperator and any(
+        jax.tree_util.all_leaves([part]) for part in (operator.of_inputs, operator.of_points)
+    ):
+        raise ConfigError("A BasisOperator of plain functions cannot be kept in a file: make it of equinox modules.")
     # Not what is derived from them: that is a user's own.
     if type(operator) is LinearOperator:
         return {"kind": "linear"}
@@ -170,6 +181,8 @@ def _filled(stored: dict[str, Any], arrays: dict[str, ndarray], problem: Problem
 def _around(operator: Any, layer: dict[str, Any], problem: Problem) -> Any:
     """What is around the numbers is made anew."""
     match layer["kind"]:
+        case "projected":
+            return project(operator, problem)
         case "refined":
             return refine(operator, problem, steps=layer["steps"], further=layer["further"])
         case "constrained" if problem.ansatz:
@@ -196,9 +209,19 @@ def _require_same(operator: Any, rebuilt: Any, problem: Problem) -> None:
     """Refuses to store what would come back as another, as its functions, residuals or ansatz are not the problem's."""
     a = problem.sample(INPUTS, key=jax.random.key(0))
     points = jnp.asarray(problem.blocks[0].points[:POINTS])
-    before, after = np.asarray(operator(a, points)), np.asarray(rebuilt(a, points))
-    if before.shape != after.shape or not np.allclose(after, before, rtol=0, atol=CLOSE * np.max(np.abs(before))):
+    # Answers alone would not tell two bases apart, once both are refined.
+    one, other = ([*_arrays(each), np.asarray(each(a, points))] for each in (operator, rebuilt))
+    if len(one) != len(other) or not all(map(_close, one, other)):
         raise ConfigError(
             f"This operator is not made of the functions, equations and ansatz of '{problem.name}', which a file does "
             "not hold: save it with the problem that it was made for."
         )
+
+
+def _arrays(operator: Any) -> list[ndarray]:
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(operator) if eqx.is_array(leaf)]
+
+
+def _close(before: ndarray, after: ndarray) -> bool:
+    allowed = CLOSE * np.max(np.abs(before), initial=0.0)
+    return before.shape == after.shape and bool(np.allclose(after, before, rtol=0, atol=allowed))

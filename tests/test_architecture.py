@@ -23,6 +23,7 @@ STAGES = [
     "attacks",
     "problems",
     "solving",
+    "projecting",
     "refining",
     "spectral",
     "saving",

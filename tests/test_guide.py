@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-GUIDE = Path(__file__).parent.parent / "docs" / "audit.md"
+DOCS = Path(__file__).parent.parent / "docs"
+GUIDE = DOCS / "audit.md"
 
 
 @pytest.mark.long
@@ -30,6 +31,20 @@ def test_the_guide_audits_a_pytorch_model(tmp_path):
     attacks = {"none", "common", "noise", "smooth-noise", "whitebox", "apgd", "search", "physics"}
     assert {row["attack"] for row in rows} == attacks
     assert {"kappa_r", "kappa_E", "angle", "lipschitz_mean", "lipschitz_exact_mean"} <= {row["metric"] for row in rows}
+
+
+@pytest.mark.long
+def test_a_network_of_ones_own_is_refined_as_the_page_says(tmp_path):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    (code,) = re.findall(r"```python\n(.*?)```", (DOCS / "robust.md").read_text(), re.DOTALL)
+    (tmp_path / "page.py").write_text(code.replace("tests=20", "tests=5"))
+    command = [sys.executable, "page.py"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900)
+    assert result.returncode == 0, result.stderr
+    printed = {tuple(words[:2]): float(words[2]) for words in map(str.split, result.stdout.splitlines())}
+    assert printed["plain", "none"] > 1
+    assert printed["trunk", "none"] < 1e-3 and printed["trunk", "whitebox"] < 0.02
+    assert printed["polynomials", "none"] < 1e-4 and printed["polynomials", "whitebox"] < 1e-3
 
 
 def test_the_guide_stays_short():

@@ -11,9 +11,8 @@ import pytest
 
 from stablepdenet import Block, load_model, make_problem, points, refine
 from stablepdenet.auditing.session import Session
-from stablepdenet.errors import ConfigError
 from stablepdenet.functions import Inputs, SensorInput
-from stablepdenet.operators import AbstractBasisOperator, ConstrainedOperator, DeepONet, ModifiedDeepONet
+from stablepdenet.operators import AbstractBasisOperator, ConstrainedOperator, DeepONet
 from stablepdenet.problems.physics import physics_loss, residual_map
 from stablepdenet.refining import projected_residual, warn_unsettled
 
@@ -119,12 +118,6 @@ def test_a_start_that_is_worse_than_none_is_not_taken():
     assert error(Louder(plain, 30.0), problem, a) > 10
     assert found[0] < found[1] < 1
     assert abs(found[2] - found[1]) < 0.1 * found[1]
-
-
-def test_an_operator_without_a_basis_is_refused():
-    problem = make_problem("poisson")
-    with pytest.raises(ConfigError, match="no basis"):
-        refine(ModifiedDeepONet(101, 1, key=jax.random.key(0)), problem)
 
 
 def test_steps_help_a_nonlinear_problem():

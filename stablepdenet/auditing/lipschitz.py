@@ -49,9 +49,14 @@ def local_lipschitz(
     units = jnp.asarray(input_units(problem), factor.dtype)
 
     def constants(operator: AbstractBasisOperator, rows: Float[Array, "chunk m"]) -> Float[Array, " chunk"]:
-        jacobian = jax.vmap(jax.jacfwd(lambda row: operator.coefficients(row[None])[0]))(rows)
+        jacobian = jax.vmap(derivative(lambda row: operator.coefficients(row[None])[0]))(rows)
         return jnp.linalg.svd(factor @ (jacobian / units), compute_uv=False)[:, 0]
 
+    derivative = jax.jacfwd
+    try:
+        eqx.filter_eval_shape(constants, operator, jnp.asarray(a[:1]))
+    except TypeError:  # of what PyTorch computes, JAX has reverse mode alone
+        derivative = jax.jacrev
     compiled = eqx.filter_jit(constants)
     return np.concatenate([np.asarray(compiled(operator, part)[:rows]) for part, rows in chunks(a, CHUNK)])
 

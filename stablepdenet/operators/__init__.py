@@ -6,6 +6,7 @@ from stablepdenet.operators.ansatz import Ansatz, Functions, GalileanFrame, eval
 from stablepdenet.operators.base import (
     AbstractBasisOperator,
     AbstractOperator,
+    BasisOperator,
     Evaluator,
     Fields,
     FunctionOperator,
@@ -14,6 +15,7 @@ from stablepdenet.operators.base import (
 )
 from stablepdenet.operators.box_functions import BoxFunctions, axis_derivatives, axis_functions
 from stablepdenet.operators.constrained import ConstrainedOperator
+from stablepdenet.operators.converted import from_torch
 from stablepdenet.operators.deeponet import DeepONet
 from stablepdenet.operators.embeddings import EMBEDDINGS, PLAIN
 from stablepdenet.operators.foreign import Capabilities, ModuleOperator, as_operator, capabilities
@@ -34,6 +36,7 @@ __all__ = [
     "AbstractBasisOperator",
     "AbstractOperator",
     "Ansatz",
+    "BasisOperator",
     "BoxFunctions",
     "Capabilities",
     "ConstrainedOperator",
@@ -57,6 +60,7 @@ __all__ = [
     "capabilities",
     "component",
     "evaluated",
+    "from_torch",
     "nested_derivatives",
     "table",
 ]

@@ -173,3 +173,24 @@ class FunctionOperator(AbstractOperator):
         self, a: Float[Array, "batch m"], points: Float[Array, "n dim"]
     ) -> Float[Array, "batch n *components"]:
         return jnp.asarray(self.function(a, points))
+
+
+class BasisOperator(AbstractBasisOperator):
+    """Two functions as an operator: u(xi) = sum_j c_j(a) phi_j(xi) with the coefficients c and the basis phi, as a
+    DeepONet's branch and trunk. Either may be an equinox module."""
+
+    of_inputs: Callable[[Float[Array, "batch m"]], Float[Array, "batch k"]]
+    of_points: Callable[[Float[Array, "n dim"]], Float[Array, "n k *components"]]
+
+    def __init__(
+        self,
+        coefficients: Callable[[Float[Array, "batch m"]], Float[Array, "batch k"]],
+        basis: Callable[[Float[Array, "n dim"]], Float[Array, "n k *components"]],
+    ):
+        self.of_inputs, self.of_points = coefficients, basis
+
+    def coefficients(self, a: Float[Array, "batch m"]) -> Float[Array, "batch k"]:
+        return self.of_inputs(a)
+
+    def basis(self, points: Float[Array, "n dim"]) -> Float[Array, "n k *components"]:
+        return self.of_points(points)
