@@ -4,7 +4,7 @@
 
 All have one architecture, one optimiser (Muon, as it needs the fewest steps) and the time that StablePDENet takes for
 5,000 steps, measured first. Trainings may be interrupted; they lie in OUT/runs/defences. Rows go to OUT/defences;
-what is there is skipped. The column of the worst case has 20 inputs, the others 200.
+what is there is skipped. The column of the worst case has 50 inputs, the others 200.
 """
 
 import argparse
@@ -16,16 +16,15 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 
-from stablepdenet import make_problem, refine, solve
-from stablepdenet.auditing.inputs import clean_case
+from stablepdenet import load_model, make_problem, refine, solve
+from stablepdenet.auditing.inputs import clean_case, setting_of
 from stablepdenet.auditing.session import Session
 from stablepdenet.experiments.campaign.job import PACKAGES, Kept
 from stablepdenet.experiments.report import paper
 from stablepdenet.experiments.results import Result, load_result, path_of, save_result
 from stablepdenet.experiments.runs import configure
-from stablepdenet.experiments.training import SOLVED, initial_state, make_program, train_in, with_refinement
+from stablepdenet.experiments.training import SOLVED, initial_state, make_program, train_in
 from stablepdenet.experiments.training.run import load_config
-from stablepdenet.experiments.zoo import read_model
 from stablepdenet.files import write_json
 from stablepdenet.operators import MovingFrameOperator
 from stablepdenet.training.objectives import AbstractAttacking
@@ -45,7 +44,7 @@ FRESH = ("noise", "fgsm", "jacobian")
 VALIDATIONS = 10
 EPS = (0.05, 0.10)
 # Inputs of the errors, and of the search for each operator's own worst case.
-TESTS, SEARCHED = 200, 20
+TESTS, SEARCHED = 200, 50
 TIMED, TURNS = 50, 5
 REFINEMENTS = 3
 
@@ -108,7 +107,7 @@ def schedules(problem, seed, out):
 
 
 def robust(problem, seed, out):
-    """The recipe robust and the seconds it took: solved here, or trained by `reproduce --recipe robust`."""
+    """The recipe robust and the seconds it took: solved here, or the zoo's, trained by `reproduce --recipe robust`."""
     config = configure(problem, {"seed": seed}, recipe="robust")
     if config.operator.kind == SOLVED:
         began = time.perf_counter()
@@ -117,8 +116,8 @@ def robust(problem, seed, out):
     rows = path_of(out, "robust", problem.name, seed)
     if not rows.exists():
         raise SystemExit(f"'{rows}' is missing: run stablepdenet reproduce {problem.name} --recipe robust --out {out}")
-    _, operator = read_model((out / "models" / "robust" / f"{problem.name}-robust.safetensors").read_bytes(), "robust")
-    return config, with_refinement(operator, problem, config), load_result(rows).seconds["robust"]
+    operator = load_model(problem.name, "robust")
+    return config, operator, load_result(rows).seconds["robust"]
 
 
 def answer_seconds(operator, problem):
@@ -145,6 +144,7 @@ def measure(problem, recipe, seed, operators):
     few = Session(operators, problem, tests=SEARCHED, eps=EPS, identity=identity)
     for name in operators:
         few.measure(few.perturbed("whitebox", EPS[-1], few.worst(name, EPS[-1]), name))
+        few.add(name, "whitebox", setting_of(EPS[-1]), {"inputs": SEARCHED})
     for name, operator in operators.items():
         few.add(name, "none", "clean", {"answer_seconds": answer_seconds(operator, problem)})
     return session.audit.rows + few.audit.rows, list(dict.fromkeys(session.audit.notes + few.audit.notes))
