@@ -154,6 +154,7 @@ def run(tmp_path_factory):
     return folder, problem
 
 
+@pytest.mark.long
 def test_a_run_with_a_judge_estimates_its_errors(run, tmp_path):
     folder, problem = run
     a = np.asarray(problem.sample(4, key=jax.random.key(0)))

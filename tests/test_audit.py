@@ -279,6 +279,7 @@ def test_an_equinox_module_of_ones_own_is_an_operator():
         assert np.isclose(one["value"], other["value"], rtol=1e-3), one
 
 
+@pytest.mark.long
 def test_any_operator_is_judged_if_asked():
     """One whose error is known, and one that nobody can look into: the estimates are those of a judge, and right."""
     problem = make_problem("helmholtz-3.5pi")

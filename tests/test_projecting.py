@@ -61,6 +61,7 @@ def test_a_wrong_function_becomes_right_and_stable(poisson, wrong):
     assert error(refined, poisson, attacked) < 1e-4
 
 
+@pytest.mark.long
 def test_without_mixing_the_functions_steps_lead_nowhere(poisson):
     # Second derivatives of 63 polynomials differ by six powers of ten: float32 loses the smooth directions.
     a, projected = poisson.sample(5, key=KEY), project(guess, poisson)
@@ -70,6 +71,7 @@ def test_without_mixing_the_functions_steps_lead_nowhere(poisson):
     assert error(sp.refine(projected, poisson), poisson, a) < 1e-5
 
 
+@pytest.mark.long
 def test_a_wrong_function_becomes_right_on_a_nonlinear_problem(reaction):
     a = reaction.sample(10, key=KEY)
     refined = sp.refine(guess, reaction, steps=8)

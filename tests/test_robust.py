@@ -112,6 +112,7 @@ def test_a_judged_operator_is_kept_with_its_tolerance(tmp_path, judge):
     assert isinstance(again, sp.JudgedOperator) and again.tolerance == 0.1
 
 
+@pytest.mark.long
 def test_a_stopped_search_goes_on_from_the_trial_it_had_reached(tmp_path):
     problem, trials, whole, rest = cubic(), list[Trial](), list[Report](), list[Report]()
     uninterrupted = choose(problem, tolerance=1e-5, budget=1e4, keep=trials.append, progress=whole.append)
