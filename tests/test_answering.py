@@ -88,6 +88,7 @@ def test_estimates_stand_beside_the_answers(made):
     assert (folder / "u.estimate.csv").read_text().splitlines()[0] == "estimate,trusted"
 
 
+@pytest.mark.long
 def test_rows_above_the_tolerance_are_named(made):
     folder, _ = made
     result = called(*MADE, "--tolerance", "1e-12", "--json", cwd=folder)
@@ -95,6 +96,7 @@ def test_rows_above_the_tolerance_are_named(made):
     assert "2 of 2 inputs (row 1, 2) have an estimated relative error above 1e-12" in result.stderr
 
 
+@pytest.mark.long
 def test_estimates_can_be_left_out(made):
     folder, _ = made
     assert called(*MADE, "--output", "v.npy", cwd=folder).returncode == 0

@@ -81,6 +81,7 @@ def test_a_wrong_function_becomes_right_on_a_nonlinear_problem(reaction):
     assert error(refined, reaction, attacked) < 1e-3
 
 
+@pytest.mark.long
 def test_what_does_not_arrive_is_said(reaction):
     with pytest.warns(UserWarning, match=r"One more step still changes \d+ of 20 refined answers of 'reaction-diff"):
         sp.refine(guess, reaction, steps=1)
@@ -88,6 +89,7 @@ def test_what_does_not_arrive_is_said(reaction):
         sp.refine(guess, reaction, steps=8, basis=lambda x: jnp.cos(x * jnp.arange(4)))
 
 
+@pytest.mark.long
 def test_several_components_are_refined():
     case = CASES["flux"]()
     refined = sp.refine(lambda a, x: jnp.stack([guess(a, x)] * 2, axis=-1), case.problem)
