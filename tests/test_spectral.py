@@ -20,7 +20,6 @@ from stablepdenet.spectral.functions import Axis, Clock, radau
 from stablepdenet.spectral.march import make_march
 from stablepdenet.spectral.operator import untabulated
 from stablepdenet.spectral.regions import regions
-from stablepdenet.spectral.stepping import rescaled
 from stablepdenet.spectral.tails import tails_of
 from stablepdenet.spectral.wide import join, split
 
@@ -473,49 +472,3 @@ def test_finer_in_what_is_left_out():
     # Met by what is left out and not by the estimate: finer in the larger.
     [time] = finer_plans(plan, Left(1e-4, 2e-4), 1e-3)
     assert (time.counts, len(time.lengths)) == (plan.counts, 8)
-
-
-@pytest.mark.parametrize("order", [1, 2, 3])
-def test_derivatives_in_time_are_powers_of_one_matrix(order):
-    """What stages are taken apart by: T_n = B^n T_0 at Radau's points, for the free functions."""
-    theta, clock = radau(3), Clock(order, 3)
-    values = [clock.values(theta, n)[:, order:] for n in range(order + 1)]
-    matrix = Clock(1, 3).values(theta, 1)[:, 1:] @ np.linalg.inv(Clock(1, 3).values(theta)[:, 1:])
-    for n in range(order + 1):
-        assert np.allclose(values[n], np.linalg.matrix_power(matrix, n) @ values[0], rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("name", ["wave", "pair"])
-def test_stages_apart_find_what_all_at_once_do(name):
-    """The first step by both ways, from what the problem starts from."""
-    case = pde_cases.CASES[name]()
-    march = make_march(small(case.problem, 21, 8))
-    with jax.enable_x64(True):
-        march, a = jax.tree.map(jnp.asarray, march), jnp.asarray(case.a[0], jnp.float64)
-        equations, first = march.step, jax.tree.map(lambda each: each[0], march.moments)
-        start = tuple(rescaled(each, first.length) for each in march._begin(a)[0])
-        found = []
-        for factorise in (equations.factorise, equations.factorise_whole):
-            at = start
-            for _ in range(6):
-                change = equations.solve(factorise(at, a, first), equations.residual(at, a, first))
-                at = equations.moved(at, change)
-            found.append(jnp.concatenate([each.ravel() for each in at]))
-    assert relative(*found) < 1e-4
-    assert relative(found[0], jnp.concatenate([each.ravel() for each in start])) > 1e-2
-
-
-def test_an_equation_in_time_alone():
-    """u' = a u (1 - u): no coordinate but time."""
-    problem = sp.Problem(
-        name="growth",
-        domain=sp.Box(t=(0, 2)),
-        inputs=sp.Inputs(a=sp.Scalar(1.0, 3.0)),
-        blocks=(
-            sp.Block("pde", points.hammersley(100, [(0, 2)]), lambda u, u_t, a: u_t - a * u * (1 - u)),
-            sp.Block("ic", np.zeros((1, 1)), lambda u: u - 0.25),
-        ),
-    )
-    where = np.linspace(0, 2, 5)[:, None]
-    u = spectral_operator(first_plan(read_setting(problem)))(jnp.full((1, 1), 2.0), where)
-    assert relative(u[0], exact_logistic(2.0, where[:, 0])) < 1e-5

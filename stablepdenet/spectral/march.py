@@ -81,6 +81,9 @@ class March(eqx.Module):
                 goes_on = tuple(turn.T @ each + w for turn, each, w in zip(onwards, before, rising, strict=True))
                 other = self.step.replaced(start, goes_on if guess is None else guess)
                 begin = better_start(self.step, [start, other], a, moment, factors)
+                if guess is not None:
+                    # In the first step there are no factors to compare by yet.
+                    begin = jax.tree.map(lambda own, given, now=first: jnp.where(now, given, own), begin, other)
                 found, arrived, factors = settle(self.step, begin, a, moment, factors=factors, stale=first, wanted=fine)
             smooth = jax.tree.map(jnp.subtract, found, rising)
             following_given = ends(smooth, self.clocks, moment.length)
