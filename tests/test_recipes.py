@@ -56,7 +56,6 @@ def test_unknown_recipes_are_refused(tmp_path):
         configure(make_problem("poisson"), {"operator.kind": "modified", "operator.refinements": 1})
 
 
-@pytest.mark.long
 def test_robust_is_trained_in_a_folder_and_loaded_as_it_answers(tmp_path):
     problem = dataclasses.replace(make_problem("burgers", SMALL), name="my own")
     said: list[Report] = []

@@ -87,7 +87,7 @@ def table(
 def evaluated(function: Callable[..., Any], *arrays: Any) -> Any:
     """What a function of arrays gives in float64, by one program of its own: piece by piece, JAX would compile one for
     each operation. Also while another program is traced."""
-    with jax.enable_x64(True):
-        wide = jax.tree.map(lambda array: np.asarray(array, np.float64), arrays)
-        shapes = jax.tree.map(lambda array: jax.ShapeDtypeStruct(array.shape, array.dtype), wide)
-        return jax.jit(lambda *arrays: function(*arrays)).lower(*shapes).compile()(*wide)
+    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+        return jax.jit(lambda *arrays: function(*arrays))(
+            *jax.tree.map(lambda array: jnp.asarray(array, jnp.float64), arrays)
+        )
