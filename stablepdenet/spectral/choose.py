@@ -42,14 +42,18 @@ STEPS, STAGES = 8, 3
 STEPS_SHARED, STAGES_SHARED = 16, 5
 # Steps grow from the start, where solutions change fastest: the i-th of n ends at (i / n)^GROWTH of the time.
 GROWTH = 1.5
-# Unknowns of one time step at most, where each input has a matrix of its own and where all share one.
-MOST, MOST_SHARED = 700, 2500
+# Unknowns of one factorisation at most, where each input has a matrix of its own and where all share one.
+MOST, MOST_SHARED = 1000, 2500
 # Time steps at most, likewise.
 MOST_STEPS, MOST_SHARED_STEPS = 128, 512
 # What leaves out so many tolerances skips one trial; in time, where errors fall faster, its square.
 FAR = 4.0
-# How much longer a trial, its judges and the last check take than the answers of the trial.
-AGAIN = 5.0
+# How much longer a trial, its judges and the last check take than the answers of the trial; and for how many programs
+# they must be compiled.
+AGAIN, PROGRAMS = 5.0, 4.0
+# With so many unknowns a factorisation takes twice as long as with few, where each input has its own and where all
+# share one (Burgers and advection, tried).
+DOUBLED_AT, DOUBLED_AT_SHARED = 150, 1000
 # The part of the tolerance that the tried inputs may take up: others are harder than these few.
 AIM = 0.5
 # Inputs that are tried: as drawn, with rough noise, and twice as large.
@@ -126,7 +130,9 @@ def choose(
     for trial in itertools.count(begin.number):
         if keep:
             keep(Trial(plan, trial, tuple(lost.tolist()), time.monotonic() - began))
+        due = time.monotonic()
         found, seconds = timed_solutions(untabulated(plan), a)
+        compiling = time.monotonic() - due - seconds
         tails, arrived = tails_of(plan, found.coefficients), np.asarray(settled(found))
         # Two trials without an answer: there may be none, as where solutions grow without bound.
         hopeless, lost = lost & ~arrived, ~arrived
@@ -144,7 +150,7 @@ def choose(
         else:
             note = f"{words}: they leave out {left.space:.0e} (space) and {left.time:.0e} (time) of solutions"
             progress(Report(TASK, trial, note=note))
-        room = (budget - (time.monotonic() - began)) / AGAIN * work(plan) / seconds
+        room = (budget - (time.monotonic() - began) - PROGRAMS * compiling) / AGAIN * work(plan) / seconds
         finer = next((each for each in finer_plans(plan, left, tolerance) if work(each) < room), None)
         if finer is None:
             break
@@ -211,14 +217,20 @@ def finer_plans(plan: Plan, left: Left, tolerance: float) -> Iterator[Plan]:
 
 
 def work(plan: Plan) -> float:
-    """How long solving takes, but for a factor: as factorising the matrix, of each step where it is not shared."""
-    unknowns = len(plan.places) * sum(clock.free for clock in plan.clocks)
-    return float(unknowns) ** 3 * (1 if plan.setting.all_linear else len(plan.lengths))
+    """How long solving takes, but for a factor: as factorising in each step, or once where all share a matrix."""
+    if plan.setting.all_linear:
+        return float(DOUBLED_AT_SHARED**3 + _unknowns(plan) ** 3)
+    return float(DOUBLED_AT**3 + _unknowns(plan) ** 3) * len(plan.lengths)
+
+
+def _unknowns(plan: Plan) -> int:
+    """Those of one factorisation: of all stages of a time step where all inputs share it, of one stage elsewhere."""
+    stages = [clock.free if plan.setting.all_linear else 1 for clock in plan.clocks]
+    return len(plan.places) * sum(stages)
 
 
 def _fits(plan: Plan) -> bool:
-    most = MOST_SHARED if plan.setting.all_linear else MOST
-    return len(plan.places) * sum(clock.free for clock in plan.clocks) <= most
+    return _unknowns(plan) <= (MOST_SHARED if plan.setting.all_linear else MOST)
 
 
 def _in_space(plan: Plan) -> Plan:
