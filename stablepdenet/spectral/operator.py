@@ -14,10 +14,11 @@ from jaxtyping import Array, Bool, Float
 from numpy import ndarray
 
 from stablepdenet.errors import ConfigError
-from stablepdenet.operators import AbstractOperator, Evaluator, Fields, Query
+from stablepdenet.operators import AbstractOperator, Derivative, Evaluator, Fields, Query
 from stablepdenet.spectral.march import Answer, March, make_march
 from stablepdenet.spectral.places import Places, field_at, places_of, traced_places
 from stablepdenet.spectral.plan import Plan
+from stablepdenet.spectral.prolonging import prolonged
 from stablepdenet.spectral.rows import Coefficients
 from stablepdenet.spectral.wide import join, split
 
@@ -83,12 +84,15 @@ class SpectralOperator(AbstractOperator):
         return places_of(self.plan, np.asarray(points, np.float64), ())
 
     def combine(self, table: Places, a: Float[Array, "batch m"]) -> Float[Array, "batch n *components"]:
-        return self.evaluate(table, self.solutions(a).coefficients)
+        return self.evaluate(table, self.solutions(a).coefficients, a)
 
-    def evaluate(self, table: Places, coefficients: Coefficients) -> Float[Array, "batch n *components"]:
-        """The solutions from their coefficients."""
-        fields = [field_at(table, each, number) for number, each in enumerate(coefficients)]
-        return fields[0] if len(fields) == 1 else jnp.stack(fields, axis=-1)
+    def evaluate(
+        self, table: Places, coefficients: Coefficients, a: Float[Array, "batch m"]
+    ) -> Float[Array, "batch n *components"]:
+        """The solutions from their coefficients, and from what the input says of them."""
+        fields = _fields(table, coefficients)
+        known = [start.put(own, a) if start else own for own, start in zip(fields, table.start, strict=True)]
+        return _stacked(known)
 
     def solutions(self, a: Float[Array, "batch m"]) -> Answer:
         """The coefficients of all inputs' solutions."""
@@ -114,8 +118,10 @@ class SpectralOperator(AbstractOperator):
         guess = prolonged(self.plan, judge.plan, found.coefficients)
         better = corrections(judge.numbers, a, guess) if isinstance(judge.numbers, March) else judge.solutions(a)
         change = jax.tree.map(jnp.subtract, better.coefficients, guess)
-        u = self.evaluate(self.tabulate(points), found.coefficients)
-        moved = judge.evaluate(judge.tabulate(points), change)
+        u = self.evaluate(self.tabulate(points), found.coefficients, a)
+        finer = judge.tabulate(points)
+        differences = zip(_fields(finer, change), finer.start, strict=True)
+        moved = _stacked([start.put_nothing(own) if start else own for own, start in differences])
         before, now = _norms(u - coarse(a, points)), _norms(moved)
         slow = jnp.clip(now / before, 0.0, STAYS)
         left = jnp.where(jnp.isfinite(before), jnp.where(now > ROUNDING * _norms(u), slow, 0.0), UNKNOWN)
@@ -134,15 +140,13 @@ class SpectralOperator(AbstractOperator):
 
         def evaluate(a: Float[Array, "batch m"]) -> list[Fields]:
             found = self.solutions(a).coefficients
-            return [
-                query.answer(
-                    {
-                        index: field_at(places, found[query.component], query.component)
-                        for index, places in table.items()
-                    }
-                )
-                for query, table in zip(queries, tables, strict=True)
-            ]
+
+            def fields(number: int, table: dict[Derivative, Places]) -> dict[Derivative, Array]:
+                own = {index: field_at(places, found[number], number) for index, places in table.items()}
+                starts = {index: places.start[number] for index, places in table.items()}
+                return {index: start.put(own[index], a) if start else own[index] for index, start in starts.items()}
+
+            return [query.answer(fields(query.component, table)) for query, table in zip(queries, tables, strict=True)]
 
         return evaluate
 
@@ -152,7 +156,18 @@ class SpectralOperator(AbstractOperator):
             slopes = _slopes(self.numbers, a)
         else:
             slopes = tuple(jnp.broadcast_to(c[:, None], (len(c), len(a), *c.shape[1:])) for c in self.numbers.slopes)
-        return jnp.moveaxis(jax.lax.map(lambda along: self.evaluate(table, along), slopes), 0, -1)
+        fields = [jnp.moveaxis(own, 0, -1) for own in jax.lax.map(lambda along: _fields(table, along), slopes)]
+        known = [start.put_slopes(own) if start else own for own, start in zip(fields, table.start, strict=True)]
+        return known[0] if len(known) == 1 else jnp.stack(known, axis=2)
+
+
+def _fields(table: Places, coefficients: Coefficients) -> list[Float[Array, "batch n"]]:
+    """All components as their functions are at the points."""
+    return [field_at(table, each, number) for number, each in enumerate(coefficients)]
+
+
+def _stacked(fields: Sequence[Float[Array, "batch n"]]) -> Float[Array, "batch n *components"]:
+    return fields[0] if len(fields) == 1 else jnp.stack(fields, axis=-1)
 
 
 def timed_solutions(operator: SpectralOperator, a: Float[Array, "batch m"]) -> tuple[Answer, float]:
@@ -263,25 +278,6 @@ def _mapped(function: Any, rows: Any, march: March) -> Any:
 
 def _narrow(answer: Answer, dtype: jnp.dtype) -> Answer:
     return jax.tree.map(lambda each: each.astype(dtype) if each.dtype == jnp.float64 else each, answer)
-
-
-def prolonged(coarse: Plan, finer: Plan, coefficients: Coefficients) -> Coefficients:
-    """The same solution in finer functions of space and time; steps of the finer plan must lie within the others'."""
-    places = coarse.space.within(finer.space)
-    old, new = np.asarray(coarse.edges), np.asarray(finer.edges)
-    step = np.clip(np.searchsorted(old, 0.5 * (new[:-1] + new[1:])) - 1, 0, len(old) - 2)
-    found = []
-    for each, clock in zip(coefficients, coarse.clocks, strict=True):
-        turns = np.stack(
-            [
-                clock.restricted((begin - old[s]) / coarse.lengths[s], length / coarse.lengths[s])
-                for begin, length, s in zip(new[:-1], finer.lengths, step, strict=True)
-            ]
-        )
-        same = jnp.einsum("bsik,sij->bsjk", each[:, step], jnp.asarray(turns, each.dtype))
-        wide = jnp.zeros((*same.shape[:3], finer.space.size), each.dtype)
-        found.append(wide.at[..., jnp.asarray(places)].set(same))
-    return tuple(found)
 
 
 def settled(answer: Answer) -> Bool[Array, " batch"]:

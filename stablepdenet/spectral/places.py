@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int
 from numpy import ndarray
 
 from stablepdenet.operators import Derivative
+from stablepdenet.spectral.beginning import Beginning, beginnings
 from stablepdenet.spectral.plan import Plan
 
 # Points that are evaluated at a time, where they are no grid.
@@ -19,12 +20,13 @@ CHUNK = 256
 
 class Places(NamedTuple):
     """Where points lie: the step of each time, the functions there, and which time and place each point is. Where
-    `grid` is false, times and places are those of the points one by one."""
+    `which` is None, times and places are those of the points one by one. `start` has the values that are known."""
 
     step: Int[Array, " times"]
     time: tuple[Float[Array, "times _"], ...]
     space: Float[Array, "places k"]
     which: tuple[Int[Array, " n"], Int[Array, " n"]] | None
+    start: tuple[Beginning | None, ...]
 
 
 def places_of(plan: Plan, points: Float[ndarray, "n dim"], index: Derivative) -> Places:
@@ -43,21 +45,23 @@ def places_of(plan: Plan, points: Float[ndarray, "n dim"], index: Derivative) ->
     inner = tuple(columns.index(column) for column in index if column != time)
     space = plan.space.values(where, inner)
     which = (jnp.asarray(of_time.ravel()), jnp.asarray(of_place.ravel())) if grid else None
-    return Places(jnp.asarray(step), tuple(map(jnp.asarray, tables)), jnp.asarray(space), which)
+    start = (None,) * len(tables) if index else beginnings(plan.setting, points)
+    return Places(jnp.asarray(step), tuple(map(jnp.asarray, tables)), jnp.asarray(space), which, start)
 
 
 def traced_places(plan: Plan, points: Float[Array, "n dim"]) -> Places:
+    """The same at points that are not known before a program runs; nothing is known of the values there."""
     time, edges = plan.setting.time, jnp.asarray(plan.edges, points.dtype)
     times = points[:, time] if time is not None else jnp.zeros(len(points), points.dtype)
     step = jnp.clip(jnp.searchsorted(edges, times) - 1, 0, len(plan.edges) - 2)
     theta = (times - edges[step]) / jnp.asarray(plan.lengths, points.dtype)[step]
     theta = theta if time is not None else jnp.zeros_like(times)
     space = plan.space.traced(points[:, jnp.asarray(plan.setting.columns, int)])
-    return Places(step, tuple(clock.traced(theta) for clock in plan.clocks), space, None)
+    return Places(step, tuple(clock.traced(theta) for clock in plan.clocks), space, None, (None,) * len(plan.clocks))
 
 
 def field_at(places: Places, coefficients: Float[Array, "batch steps size k"], number: int) -> Float[Array, "batch n"]:
-    """One component at the points."""
+    """One component at the points, as its functions are there."""
     time = places.time[number]
     if places.which is not None:
         now = jnp.einsum("btik,ti->btk", coefficients[:, places.step], time)
