@@ -21,9 +21,10 @@ from common import save
 from stablepdenet import evaluation_inputs, load_model, make_problem, solve
 from stablepdenet.auditing import Measurer
 from stablepdenet.errors import InputError
-from stablepdenet.experiments.range import beyond_training, inadmissible
+from stablepdenet.experiments.range import beyond_training
 from stablepdenet.experiments.reading import read_inputs
 from stablepdenet.experiments.runs import configure
+from stablepdenet.spectral import inadmissible
 
 TESTS = 50
 HEAT = "Heat, α = 1"

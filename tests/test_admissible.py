@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,8 @@ from stablepdenet.attacks import (
     ValueRange,
 )
 from stablepdenet.experiments.problems import make_problem
-from stablepdenet.experiments.range import inadmissible
+from stablepdenet.spectral import inadmissible
+from stablepdenet.spectral.trials import warn_of_strangers
 
 
 def nearest(
@@ -139,3 +141,20 @@ def test_inputs_outside_of_a_set_are_found_but_not_those_that_rounding_moved():
     assert list(inadmissible(np.abs(a[:3]), positive)) == [False] * 3
     assert list(inadmissible(-1.0 - np.abs(a[:3]), positive)) == [True] * 3
     assert positive.admissible.condition == "values lie in [0, inf]"
+
+
+def test_operators_say_which_inputs_are_strange():
+    problem = make_problem("burgers")
+    a = problem.sample(3, key=jax.random.key(0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_strangers(a, problem, linear=False)
+        warn_of_strangers(9.0 * a, problem, linear=True)
+    with pytest.warns(UserWarning, match="Inputs 0, 1 of 'burgers' are more than 2 times as large"):
+        warn_of_strangers(9.0 * a, problem, linear=False)
+    with pytest.warns(UserWarning, match=r"Input 1 of 'burgers' is not admissible: .* first and last value agree"):
+        warn_of_strangers(a.at[1, 0].add(0.5), problem, linear=False)
+    # Where a program is traced there is nothing to look at.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        jax.jit(lambda a: warn_of_strangers(a, problem, linear=False))(9.0 * a)

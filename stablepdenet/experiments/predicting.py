@@ -12,12 +12,12 @@ from numpy import ndarray
 
 from stablepdenet.auditing import Measurer
 from stablepdenet.errors import ConfigError
-from stablepdenet.experiments.range import beyond_training, beyond_trials, inadmissible
+from stablepdenet.experiments.range import beyond_training
 from stablepdenet.experiments.runs import JUDGE, judged_in, load_operator
 from stablepdenet.experiments.training.run import Run
 from stablepdenet.problems import Problem
 from stablepdenet.saving import load
-from stablepdenet.spectral import axes_of, is_judged
+from stablepdenet.spectral import axes_of, beyond_trials, inadmissible, is_judged
 
 
 class Source(NamedTuple):

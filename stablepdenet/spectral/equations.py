@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from numpy import ndarray
 
 from stablepdenet.problems import Problem
 from stablepdenet.spectral.regions import Region, evaluate
@@ -71,19 +72,7 @@ class Equations(eqx.Module):
 
     def known(self, number: int, a: Float[Array, " m"], moment: Moment) -> dict[str, Any]:
         """The inputs and coordinates at a region's points."""
-        rows = self.rows[number]
-        slices, domain = self.problem.inputs.slices, self.problem.domain
-        found = {
-            name: (moment.matrices[number][name] @ a[slices[of]])[None]
-            for name, (of, _) in rows.region.terms.inputs.items()
-        }
-        for name in rows.region.terms.coordinates:
-            (column,) = domain.columns(name)
-            if column == self.time:
-                found[name] = (moment.start + moment.length * rows.theta)[None]
-            else:
-                found[name] = rows.where.points[None, :, column]
-        return found
+        return known_in(self.rows[number], moment, moment.matrices[number], a, problem=self.problem, time=self.time)
 
     @property
     def _times(self) -> int:
@@ -189,6 +178,27 @@ class Equations(eqx.Module):
             each.at[first:last, self.places].set(other[first:last, self.places])
             for each, other, (first, last) in zip(at, guess, self.free, strict=True)
         )
+
+
+def known_in(
+    rows: Rows,
+    moment: Moment,
+    matrices: dict[str, Numbers],
+    a: Float[Array, " m"] | Float[ndarray, " m"],
+    *,
+    problem: Problem,
+    time: int | None,
+) -> dict[str, Any]:
+    """The inputs and coordinates at a region's points, by name."""
+    slices, domain = problem.inputs.slices, problem.domain
+    found = {name: (matrices[name] @ a[slices[of]])[None] for name, (of, _) in rows.region.terms.inputs.items()}
+    for name in rows.region.terms.coordinates:
+        (column,) = domain.columns(name)
+        if column == time:
+            found[name] = (moment.start + moment.length * rows.theta)[None]
+        else:
+            found[name] = rows.where.points[None, :, column]
+    return found
 
 
 def _repeated(row: Any, count: int) -> Any:

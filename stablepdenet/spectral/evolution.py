@@ -38,7 +38,7 @@ def evolution_of(plan: Plan, high: Int[ndarray, " h"]) -> tuple[Float[ndarray, "
     drawn = plan.setting.problem.inputs.sample(DRAWN, key=jax.random.key(0))
     middle = np.asarray(drawn, np.float64).mean(axis=0)
     with jax.enable_x64(True):
-        _, found = eqx.filter_jit(_evolve)(equations, start, plan.moments(equations), middle, clocks)
+        _, found = eqx.filter_jit(_evolve)(equations, start, plan.moments(equations.rows), middle, clocks)
         return jax.tree.map(np.asarray, found)
 
 

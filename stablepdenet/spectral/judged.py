@@ -28,6 +28,7 @@ class JudgedOperator(AbstractOperator):
         return self.judge.tolerance
 
     def __call__(self, a: Float[Array, "batch m"], points: Points) -> Float[Array, "batch n *components"]:
+        self.judge.look_at(a)
         return self.operator(a, jnp.asarray(points))
 
     def answer(self, a: Float[Array, "batch m"], points: Points) -> Estimated:

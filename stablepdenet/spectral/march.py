@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable
 from operator import itemgetter
 from typing import NamedTuple
@@ -59,6 +60,13 @@ class March(eqx.Module):
     alike: bool = eqx.field(static=True)
     one_matrix: bool = eqx.field(static=True)
 
+    @property
+    def together(self) -> int:
+        """How many inputs are solved for at once: many where they share one factorisation. Else one: each stops
+        iterating when it has arrived, and no matrices are factorised in batches, which hangs in JAX 0.10 on machines
+        with few cores."""
+        return sys.maxsize if self.step.linear else 1
+
     def answer(self, a: Float[Array, " m"], guess: Coefficients | None = None) -> Answer:
         """The solution for one input; `guess` has the coefficients of every step. Not to be differentiated, unless the
         equations are linear."""
@@ -80,7 +88,10 @@ class March(eqx.Module):
                 # From where the last step ended, or as it would go on, or from the guess.
                 goes_on = tuple(turn.T @ each + w for turn, each, w in zip(onwards, before, rising, strict=True))
                 other = self.step.replaced(start, goes_on if guess is None else guess)
-                begin = better_start(self.step, [start, other], a, moment, factors)
+                begin = better_start(
+                    [start, other],
+                    lambda at: jnp.linalg.norm(self.step.solve(factors, self.step.residual(at, a, moment))),
+                )
                 if guess is not None:
                     # In the first step there are no factors to compare by yet.
                     begin = jax.tree.map(lambda own, given, now=first: jnp.where(now, given, own), begin, other)
@@ -176,15 +187,16 @@ class March(eqx.Module):
 def make_march(plan: Plan) -> March:
     """The numbers of a plan."""
     start, step = plan.start(), plan.step()
-    first = jax.tree.map(lambda each: each[0], plan.moments(start))
+    first = jax.tree.map(lambda each: each[0], plan.moments(start.rows))
     high = np.setdiff1d(np.arange(plan.space.size), plan.places)
-    moments, evolution = plan.moments(step), evolution_of(plan, high)
+    moments, evolution = plan.moments(step.rows), evolution_of(plan, high)
     one = step.linear and (plan.alike or _one_matrix(step, moments, plan))
-    onwards = tuple(_onwards(clock, plan.lengths) for clock in plan.clocks)
+    onwards = tuple(onwards_of(clock, plan.lengths) for clock in plan.clocks)
     return March(start, first, step, moments, high, evolution, onwards, plan.clocks, plan.space.size, plan.alike, one)
 
 
-def _onwards(clock: Clock, lengths: Float[ndarray, " steps"]) -> Float[ndarray, "steps size size"]:
+def onwards_of(clock: Clock, lengths: Float[ndarray, " steps"]) -> Float[ndarray, "steps size size"]:
+    """What takes each step's coefficients to those with which the next one begins, as if the solution went on."""
     turns = [clock.restricted(1.0, new / old) for old, new in itertools.pairwise(lengths)]
     return np.stack([np.zeros((clock.size, clock.size)), *turns])
 

@@ -20,6 +20,8 @@ from stablepdenet.spectral.places import Places, field_at, places_of, traced_pla
 from stablepdenet.spectral.plan import Plan
 from stablepdenet.spectral.prolonging import prolonged
 from stablepdenet.spectral.rows import Coefficients
+from stablepdenet.spectral.trials import warn_of_strangers
+from stablepdenet.spectral.waves import WaveMarch, make_wave_march
 from stablepdenet.spectral.wide import join, split
 
 Points = Float[Array, "n dim"] | Float[ndarray, "n dim"]
@@ -32,6 +34,8 @@ STAYS = 0.7
 UNKNOWN = 0.5
 # A finer answer is not the solution.
 SAFETY = 1.25
+# Numbers in the tables of a linear problem, of each function of time, at most; beyond, each input is solved for.
+LARGEST = 2**23
 # The relative error that is asked for, unless told otherwise.
 TOLERANCE = 1e-3
 
@@ -62,7 +66,7 @@ class SpectralOperator(AbstractOperator):
     Gradients with respect to the input are those of the solution, not of the iterations.
     """
 
-    numbers: March | Tabulated
+    numbers: March | WaveMarch | Tabulated
     plan: Plan = eqx.field(static=True)
     # A finer one, which says how wrong the answers are, and a coarser one, which says how fast they get better.
     judge: SpectralOperator | None = None
@@ -71,7 +75,13 @@ class SpectralOperator(AbstractOperator):
     tolerance: float = eqx.field(static=True, default=TOLERANCE)
 
     def __call__(self, a: Float[Array, "batch m"], points: Points) -> Float[Array, "batch n *components"]:
+        self.look_at(a)
         return self.combine(self.tabulate(points), a)
+
+    def look_at(self, a: Float[Array, "batch m"]) -> None:
+        """Warns of inputs that are not admissible, or unlike all that were tried."""
+        setting = self.plan.setting
+        warn_of_strangers(a, setting.problem, linear=setting.all_linear)
 
     def tabulate(self, points: Points) -> Places:
         if points.shape[1] != self.plan.setting.problem.domain.dimension:
@@ -96,7 +106,7 @@ class SpectralOperator(AbstractOperator):
 
     def solutions(self, a: Float[Array, "batch m"]) -> Answer:
         """The coefficients of all inputs' solutions."""
-        if isinstance(self.numbers, March):
+        if not isinstance(self.numbers, Tabulated):
             return _solutions(self.numbers, a)
         found = tuple(
             jnp.tensordot(a, slopes, 1) + rest
@@ -114,15 +124,16 @@ class SpectralOperator(AbstractOperator):
         judge, coarse = self.judge, self.coarse
         if judge is None or coarse is None:
             raise ConfigError("This operator has nothing to judge its answers by: make it with `robust`.")
+        self.look_at(a)
         found = self.solutions(a)
         guess = prolonged(self.plan, judge.plan, found.coefficients)
-        better = corrections(judge.numbers, a, guess) if isinstance(judge.numbers, March) else judge.solutions(a)
+        better = judge.solutions(a) if isinstance(judge.numbers, Tabulated) else corrections(judge.numbers, a, guess)
         change = jax.tree.map(jnp.subtract, better.coefficients, guess)
         u = self.evaluate(self.tabulate(points), found.coefficients, a)
         finer = judge.tabulate(points)
         differences = zip(_fields(finer, change), finer.start, strict=True)
         moved = _stacked([start.put_nothing(own) if start else own for own, start in differences])
-        before, now = _norms(u - coarse(a, points)), _norms(moved)
+        before, now = _norms(u - coarse.combine(coarse.tabulate(points), a)), _norms(moved)
         slow = jnp.clip(now / before, 0.0, STAYS)
         left = jnp.where(jnp.isfinite(before), jnp.where(now > ROUNDING * _norms(u), slow, 0.0), UNKNOWN)
         errors = moved / (1.0 - left).reshape(-1, *[1] * (u.ndim - 1))
@@ -152,10 +163,10 @@ class SpectralOperator(AbstractOperator):
 
     def jacobian(self, a: Float[Array, "batch m"], points: Points) -> Float[Array, "batch n *components m"]:
         table = self.tabulate(points)
-        if isinstance(self.numbers, March):
-            slopes = _slopes(self.numbers, a)
-        else:
+        if isinstance(self.numbers, Tabulated):
             slopes = tuple(jnp.broadcast_to(c[:, None], (len(c), len(a), *c.shape[1:])) for c in self.numbers.slopes)
+        else:
+            slopes = _slopes(self.numbers, a)
         fields = [jnp.moveaxis(own, 0, -1) for own in jax.lax.map(lambda along: _fields(table, along), slopes)]
         known = [start.put_slopes(own) if start else own for own, start in zip(fields, table.start, strict=True)]
         return known[0] if len(known) == 1 else jnp.stack(known, axis=2)
@@ -193,7 +204,7 @@ def shares(
 def spectral_operator(plan: Plan) -> SpectralOperator:
     """The operator of a plan. Where all is linear, it is solved once for each number of the input."""
     operator, size = untabulated(plan), plan.setting.problem.inputs.size
-    if not plan.setting.all_linear:
+    if not plan.setting.all_linear or size * len(plan.lengths) * plan.space.size > LARGEST:
         return operator
     found = operator.solutions(jnp.concatenate([jnp.zeros((1, size)), jnp.eye(size)])).coefficients
     return SpectralOperator(Tabulated(tuple(c[1:] - c[:1] for c in found), tuple(c[0] for c in found)), plan)
@@ -201,11 +212,12 @@ def spectral_operator(plan: Plan) -> SpectralOperator:
 
 def untabulated(plan: Plan) -> SpectralOperator:
     """The same, which solves for each input that it is given: better for a few inputs, once."""
-    return SpectralOperator(split(make_march(plan)), plan)
+    march = make_wave_march(plan) if plan.setting.waved else make_march(plan)
+    return SpectralOperator(split(march), plan)
 
 
 @eqx.filter_jit
-def _solutions(numbers: March, a: Float[Array, "batch m"]) -> Answer:
+def _solutions(numbers: March | WaveMarch, a: Float[Array, "batch m"]) -> Answer:
     arrays, static = eqx.partition(numbers, eqx.is_array)
 
     @jax.custom_vjp
@@ -236,7 +248,7 @@ def _solutions(numbers: March, a: Float[Array, "batch m"]) -> Answer:
 
 
 @eqx.filter_jit
-def _slopes(numbers: March, a: Float[Array, "batch m"]) -> Coefficients:
+def _slopes(numbers: March | WaveMarch, a: Float[Array, "batch m"]) -> Coefficients:
     """The derivatives of all coefficients in each number of the input: m first."""
     with jax.enable_x64(True):
         march = join(numbers)
@@ -254,7 +266,7 @@ def _slopes(numbers: March, a: Float[Array, "batch m"]) -> Coefficients:
 
 
 @eqx.filter_jit
-def corrections(finer: March, a: Float[Array, "batch m"], guess: Coefficients) -> Answer:
+def corrections(finer: March | WaveMarch, a: Float[Array, "batch m"], guess: Coefficients) -> Answer:
     """The solutions in finer functions, from a guess."""
     with jax.enable_x64(True):
         march = join(finer)
@@ -266,14 +278,15 @@ def corrections(finer: March, a: Float[Array, "batch m"], guess: Coefficients) -
         return _narrow(_mapped(one, wide, march), a.dtype)
 
 
-def _each(march: March, a: Float[Array, "batch m"]) -> Answer:
+def _each(march: March | WaveMarch, a: Float[Array, "batch m"]) -> Answer:
     return _mapped(lambda row: march.answer(row), a, march)
 
 
-def _mapped(function: Any, rows: Any, march: March) -> Any:
-    """For all inputs at once where they share one factorisation, else for one after another: each stops iterating when
-    it has arrived, and no matrices are factorised in batches, which hangs in JAX 0.10 on machines with few cores."""
-    return jax.vmap(function)(rows) if march.step.linear else jax.lax.map(function, rows)
+def _mapped(function: Any, rows: Any, march: March | WaveMarch) -> Any:
+    count = len(jax.tree.leaves(rows)[0])
+    if march.together >= count:
+        return jax.vmap(function)(rows)
+    return jax.lax.map(function, rows, batch_size=march.together if march.together > 1 else None)
 
 
 def _narrow(answer: Answer, dtype: jnp.dtype) -> Answer:

@@ -17,7 +17,7 @@ from stablepdenet.operators import Derivative
 from stablepdenet.spectral.equations import Equations, Moment
 from stablepdenet.spectral.functions import Axis, Clock, Space, radau
 from stablepdenet.spectral.regions import Region
-from stablepdenet.spectral.rows import make_rows
+from stablepdenet.spectral.rows import Rows, make_rows
 from stablepdenet.spectral.setting import Setting
 from stablepdenet.spectral.stages import make_stages
 
@@ -121,22 +121,23 @@ class Plan:
         stages = None if initial or time is None else make_stages(self.clocks, theta)
         return Equations(rows, places, problem, free, time, linear, stages)
 
-    def moments(self, equations: Equations) -> Moment:
+    def moments(self, rows: Sequence[Rows]) -> Moment:
         """What is known in each of the time steps."""
         problem, time = self.setting.problem, self.setting.time
         starts, lengths = np.asarray(self.edges[:-1]), self.lengths
         found = []
-        for rows in equations.rows:
+        for region_rows in rows:
             own = {}
-            for name, (of, index) in rows.region.terms.inputs.items():
+            for name, (of, index) in region_rows.region.terms.inputs.items():
                 each = problem.inputs[of]
                 columns = problem.domain.columns(each.of)
-                points = np.array(np.broadcast_to(rows.where.points, (len(starts), *rows.where.points.shape)))
+                where = region_rows.where.points
+                points = np.array(np.broadcast_to(where, (len(starts), *where.shape)))
                 if time in columns:
-                    points[:, :, time] = starts[:, None] + lengths[:, None] * np.asarray(rows.theta)
+                    points[:, :, time] = starts[:, None] + lengths[:, None] * np.asarray(region_rows.theta)
                     own[name] = np.stack([each.matrix(where[:, columns], index) for where in points])
                 else:
-                    same = self._values(each, rows.region, points[0][:, columns], columns, index)
+                    same = self._values(each, region_rows.region, points[0][:, columns], columns, index)
                     own[name] = np.broadcast_to(same, (len(starts), *same.shape))
             found.append(own)
         return Moment(starts, lengths, tuple(found))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -146,6 +147,14 @@ def _rows(block: Block, terms: Terms, count: int) -> int | None:
         return int(jax.eval_shape(residual, *[row] * len(names)).shape[1])
     except Exception:  # a residual may fail in any way; what is wrong with it shows where it is evaluated as it is
         return None
+
+
+def channels(region: Region) -> int:
+    """How many equations a region's block has."""
+    names = (*region.terms.solution, *region.terms.inputs)
+    fields = dict.fromkeys(names, jax.ShapeDtypeStruct((1, 2), jnp.result_type(float)))
+    known = {name: np.linspace(0.1, 0.9, 2)[None] for name in region.terms.coordinates}
+    return math.prod(jax.eval_shape(lambda fields: evaluate(region, fields, known), fields).shape[2:])
 
 
 def movable(region: Region) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from stablepdenet.errors import ConfigError
 from stablepdenet.problems import Problem
 from stablepdenet.solving import is_linear_block
-from stablepdenet.spectral.regions import Region, at_lower_end, movable, periodic_columns, regions
+from stablepdenet.spectral.regions import Region, at_lower_end, channels, movable, periodic_columns, regions
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,23 @@ class Setting:
     def all_linear(self) -> bool:
         """Whether every equation is linear in the solution and the inputs together."""
         return {region.block.name for region in self.regions} <= self.linear
+
+    @cached_property
+    def waved(self) -> bool:
+        """Whether it evolves in time, all of space is periodic and every equation holds in all of it, as many as there
+        are unknowns: then it can be solved wave by wave."""
+        columns, domain = self.columns, self.problem.domain
+        if self.time is None or not columns or not all(self.periodic[i] for i in columns):
+            return False
+        whole = all(
+            region.own is None
+            and region.pair is None
+            and all(region.intervals[i] == domain.intervals[i] for i in columns)
+            and (self.initial(region) or region.inside)
+            for region in self.regions
+        )
+        asked = [[each for each in self.regions if self.initial(each) == first] for first in (True, False)]
+        return whole and [sum(map(channels, own)) for own in asked] == [sum(self.orders), len(self.orders)]
 
     def initial(self, region: Region) -> bool:
         """Whether it is the beginning of time."""

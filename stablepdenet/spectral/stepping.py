@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -122,15 +122,9 @@ def no_factors(equations: Equations, start: Coefficients, a: Float[Array, " m"],
     return jax.tree.map(lambda each: jnp.zeros(each.shape, each.dtype), shapes)
 
 
-def better_start(
-    equations: Equations, starts: Sequence[Coefficients], a: Float[Array, " m"], moment: Moment, factors: Factors
-) -> Coefficients:
-    """The one that the next change moves least."""
+def better_start(starts: Sequence[Coefficients], size: Callable[[Coefficients], Float[Array, ""]]) -> Coefficients:
+    """The one that the next change, of that size, moves least."""
     many = jax.tree.map(lambda *each: jnp.stack(each), *starts)
-
-    def size(at: Coefficients) -> Float[Array, ""]:
-        return jnp.linalg.norm(equations.solve(factors, equations.residual(at, a, moment)))
-
     best = _least(jax.lax.map(size, many))
     return jax.tree.map(lambda each: each[best], many)
 

@@ -31,13 +31,14 @@ def tails_of(plan: Plan, coefficients: Coefficients) -> Tails:
         own = np.asarray(each, np.float64)[..., plan.places]
         # Where steps end: what is rough at the start is so without the equations.
         ends = np.einsum("i,bsik->bsk", clock.values(np.ones(1))[0], own) * lengths
-        whole = _size(ends @ roots.T) + 1e-300
+        whole = _size(_turned(ends, roots)) + 1e-300
         for column in range(len(plan.counts)):
             middle, last = _thirds(plan.counts, column)
-            space = np.maximum(space, _missing(*(_size(ends[..., i] @ roots[:, i].T) for i in (middle, last))) / whole)
+            parts = (_size(_turned(ends * part, roots)) for part in (middle, last))
+            space = np.maximum(space, _missing(*parts) / whole)
         if clock.free > 1:
             before, last = (own[:, :, clock.size - back] * lengths for back in (2, 1))
-            time = np.maximum(time, _missing(_size(before @ roots.T), _size(last @ roots.T)) / whole)
+            time = np.maximum(time, _missing(*(_size(_turned(each, roots)) for each in (before, last))) / whole)
     return Tails(space, time)
 
 
@@ -53,11 +54,18 @@ def _thirds(counts: tuple[int, ...], column: int) -> tuple[Bool[ndarray, " k"], 
     return (order >= count // 3) & (order < 2 * count // 3), order >= 2 * count // 3
 
 
-def _roots(plan: Plan) -> Float[ndarray, "n k"]:
-    """The functions at a grid's points, with roots of the weights: products of two sum to those of the functions."""
+def _roots(plan: Plan) -> Float[ndarray, "n k"] | None:
+    """The functions at a grid's points, with roots of the weights: products of two sum to those of the functions. None
+    where functions are orthonormal."""
     space = plan.solved_space
+    if all(axis.periodic for axis in space.axes):
+        return None
     where, weights = space.nodes([axis.interval for axis in space.axes], [count + 1 for count in plan.counts])
     return space.values(where) * np.sqrt(weights)[:, None]
+
+
+def _turned(values: Float[ndarray, "... k"], roots: Float[ndarray, "n k"] | None) -> Float[ndarray, "... n"]:
+    return values if roots is None else values @ roots.T
 
 
 def _size(values: Float[ndarray, "inputs ..."]) -> Float[ndarray, " inputs"]:
