@@ -26,8 +26,8 @@ from stablepdenet.spectral.wide import join, split
 
 Points = Float[Array, "n dim"] | Float[ndarray, "n dim"]
 
-# Of an answer in float32.
-ROUNDING = 1e-6
+# What rounding adds to an answer, in units of its dtype's, and what iterations leave at least.
+ROUNDINGS, ITERATED = 2.0, 1e-8
 # What is left of an error when functions and steps grow, at most: answers that do not get better are hardly known.
 STAYS = 0.7
 # The same where the coarser answer is no number.
@@ -135,10 +135,11 @@ class SpectralOperator(AbstractOperator):
         moved = _stacked([start.put_nothing(own) if start else own for own, start in differences])
         before, now = _norms(u - coarse.combine(coarse.tabulate(points), a)), _norms(moved)
         slow = jnp.clip(now / before, 0.0, STAYS)
-        left = jnp.where(jnp.isfinite(before), jnp.where(now > ROUNDING * _norms(u), slow, 0.0), UNKNOWN)
+        rounding = max(ROUNDINGS * float(jnp.finfo(u.dtype).eps), ITERATED)
+        left = jnp.where(jnp.isfinite(before), jnp.where(now > rounding * _norms(u), slow, 0.0), UNKNOWN)
         errors = moved / (1.0 - left).reshape(-1, *[1] * (u.ndim - 1))
         sound = settled(found) & settled(better._replace(arrived=found.arrived))
-        estimate = jnp.where(sound, SAFETY * shares(errors, u + errors) + ROUNDING, jnp.inf)
+        estimate = jnp.where(sound, SAFETY * shares(errors, u + errors) + rounding, jnp.inf)
         return Estimated(u, errors, estimate, estimate <= self.tolerance)
 
     def prepare(self, queries: Sequence[Query]) -> Evaluator:
