@@ -79,9 +79,9 @@ def _with_slopes(refined: RefinedOperator) -> RefinedOperator:
     """The same, answering by slopes where these have proved to be right."""
     if not refined.steps:
         return refined
-    answers = jax.jit(lambda a: (refined.operator.coefficients(a), refined.coefficients(a)))
     known = _various(refined.problem, KNOWN, 2)
-    c, arrived = answers(known)
+    c = refined.operator.coefficients(known)
+    arrived = refined.after(refined.refined(c, known), c)
     nothing = c.at[:, : len(refined.directions)].set(0.0)
     states = States(jnp.concatenate([c, arrived, nothing]), jnp.concatenate([known] * 3))
     slopes = make_slopes(refined.problem, refined.tests, refined.parts, states, alone=refined.steps == 1)
@@ -103,15 +103,13 @@ def _same(faster: RefinedOperator, refined: RefinedOperator) -> bool:
     a = _various(refined.problem, OTHERS, 4)
     basis = refined.basis(jnp.asarray(np.concatenate([block.points for block in refined.problem.blocks])))
 
-    def tried(a: Float[Array, "inputs m"]) -> tuple[Array, ...]:
-        c = refined.operator.coefficients(a)
-        found, exact = faster.by_slopes(c, a), refined.refined(c, a)
-        one, other = (jnp.einsum("nk...,bk->bn...", basis, refined.after(each, c)) for each in (found, exact))
-        apart, size = (jnp.linalg.norm(each.reshape(len(a), -1), axis=1) for each in (one - other, other))
-        # Where steps do not settle, none are right.
-        return found.unsure <= SURE, apart <= CLOSE * size, (exact.moved > FAR) & (refined.steps > 1)
-
-    sure, close, lost = map(np.asarray, jax.jit(tried)(a))
+    c = refined.operator.coefficients(a)
+    found, exact = faster.by_slopes(c, a), refined.refined(c, a)
+    one, other = (jnp.einsum("nk...,bk->bn...", basis, refined.after(each, c)) for each in (found, exact))
+    apart, size = (jnp.linalg.norm(each.reshape(len(a), -1), axis=1) for each in (one - other, other))
+    # Where steps do not settle, none are right.
+    lost = (exact.moved > FAR) & (refined.steps > 1)
+    sure, close, lost = map(np.asarray, (found.unsure <= SURE, apart <= CLOSE * size, lost))
     return bool(np.mean(sure | lost) >= MOST and np.all(close | lost | ~sure))
 
 

@@ -105,6 +105,7 @@ class RefinedOperator(AbstractBasisOperator):
         own = jnp.where(found.kept[:, None], c[:, :free], 0.0) - found.steps @ self.directions.T
         return jnp.concatenate([own, c[:, free:]], axis=1)
 
+    @eqx.filter_jit
     def refined(self, c: Float[Array, "batch k"], a: Float[Array, "batch m"]) -> Refined:
         """The steps from the coefficients c."""
         if self.slopes is None:
@@ -134,6 +135,7 @@ class RefinedOperator(AbstractBasisOperator):
         careful = jax.checkpoint(lambda rows: jax.lax.map(one, rows))
         return jax.lax.cond(jnp.all(sure), lambda rows: rows.found, careful, Row(sure, found, c, a))
 
+    @eqx.filter_jit
     def by_slopes(self, c: Float[Array, "batch k"], a: Float[Array, "batch m"]) -> Refined:
         """The steps by the slopes, sure or not."""
         return self._steps(c, a, self._advance_by_slopes)

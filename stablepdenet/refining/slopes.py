@@ -32,7 +32,7 @@ TRIED, KEPT = 2**26, 2**24
 MOST = 0.98
 
 # The derivatives of the residuals at the points by the fields there, for each query of the blocks.
-Derivatives = list[dict[Derivative, Float[Array, "batch n *channels"]]]
+Derivatives = list[dict[Derivative, Float[Array, "..."]]]
 
 
 class States(NamedTuple):
@@ -54,7 +54,7 @@ class Slopes(eqx.Module):
     """
 
     modes: Float[Array, "_ rank rows"]
-    weights: list[dict[Derivative, Float[Array, "modes n *channels"]]]
+    weights: Derivatives
     offsets: Float[Array, " modes"]
     # Where J is the same for all.
     inverse: Float[Array, "rows rank"] | None
@@ -74,7 +74,7 @@ class Slopes(eqx.Module):
     ) -> Float[Array, "batch rank rows"]:
         own = derivatives(problem, fields, a, [tuple(each) for each in self.weights])
         seen = [
-            found[index].reshape(len(a), -1) @ weight.reshape(len(weight), -1).T
+            jnp.einsum("b...,m...->bm", found[index], weight)
             for found, weights in zip(own, self.weights, strict=True)
             for index, weight in weights.items()
         ]
