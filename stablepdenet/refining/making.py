@@ -108,8 +108,8 @@ def _same(faster: RefinedOperator, refined: RefinedOperator) -> bool:
     one, other = (jnp.einsum("nk...,bk->bn...", basis, refined.after(each, c)) for each in (found, exact))
     apart, size = (jnp.linalg.norm(each.reshape(len(a), -1), axis=1) for each in (one - other, other))
     # Where steps do not settle, none are right.
-    lost = (exact.moved > FAR) & (refined.steps > 1)
-    sure, close, lost = map(np.asarray, (found.unsure <= SURE, apart <= CLOSE * size, lost))
+    lost = np.asarray(exact.moved > FAR) & (refined.steps > 1)
+    sure, close = np.asarray(found.unsure <= SURE), np.asarray(apart <= CLOSE * size)
     return bool(np.mean(sure | lost) >= MOST and np.all(close | lost | ~sure))
 
 

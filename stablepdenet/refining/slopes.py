@@ -102,14 +102,13 @@ def make_slopes(
 ) -> Slopes | None:
     """The modes of the Jacobians at tried states, for one step or several; None where they are too many numbers, or no
     linear function of F'."""
-    one = States(*(jax.ShapeDtypeStruct((1, *rows.shape[1:]), rows.dtype) for rows in states))
     all_indices = [tuple(part.own) for part in parts]
 
     def tried(c: Float[Array, "1 k"], a: Float[Array, "1 m"]) -> tuple[Array, Derivatives]:
         _, fields = fields_of(parts, c)
         return jacobian(problem, tests, parts, fields, a), derivatives(problem, fields, a, all_indices)
 
-    shape = jax.eval_shape(tried, *one)[0].shape
+    shape = jax.eval_shape(tried, states.c[:1], states.a[:1])[0].shape
     if len(states.c) * int(np.prod(shape)) > TRIED:
         return None
     each = jax.jit(lambda states: jax.lax.map(lambda row: tried(row[0][None], row[1][None]), states))(states)
