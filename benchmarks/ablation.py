@@ -56,7 +56,7 @@ def trained(problem, seed, folder, variants):
                 symmetric(refine(state.trained, problem, steps=steps), problem) if steps else state.trained
             )
         if name == "robust":
-            with patch("stablepdenet.refining._tests", return_value=None):
+            with patch("stablepdenet.refining.residuals._tests", return_value=None):
                 configs[WHOLE], operators[WHOLE] = config, with_refinement(state.trained, problem, config)
     return operators, configs
 

@@ -29,6 +29,7 @@ from robust_tables import (
     robust,
     sampling_table,
     short,
+    slopes,
     spread_table,
 )
 
@@ -319,6 +320,7 @@ def tables():
         "ablation": ablation(summary, results),
         "controls": controls(summary, results),
         "costs": costs(),
+        "slopes": slopes(),
         "own": own(),
         "limits": limits(),
         "example": example(),

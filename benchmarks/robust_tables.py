@@ -219,6 +219,17 @@ def own():
     return markdown(["clean", "perturbed"], [[f"{found[attack]:.1e}" for attack in ("none", "common")]])
 
 
+def slopes():
+    """Milliseconds and errors of refined answers, without and with modes of their Jacobians."""
+    path, rows = DOCS / "slopes.json", []
+    measured = json.loads(path.read_text(encoding="utf-8"))["results"] if path.exists() else {}
+    for problem, found in measured.items():
+        for way, title in (("exact", problem.title()), ("modes", "with modes")):
+            times = [f"{found[count][f'{way}_ms']:.2g}" for count in ("1", "100")]
+            rows.append([title, *times, *(f"{found[case][way]:.3g}" for case in ("clean", "rough"))])
+    return markdown(["", "ms alone", "ms of 100", "clean", "signs, 0.1"], rows)
+
+
 def costs():
     """Seconds to make the recipe robust, milliseconds for its answers, and a classical solver's."""
     path, rows = DOCS / "robust.json", []

@@ -60,7 +60,7 @@ def test_one_step_is_the_least_squares_solution_of_a_linear_problem(poisson):
 
     def loss(c, row):
         fields = [{word: c[None] @ entry for word, entry in part.own.items()} for part in parts]
-        return jnp.sum(projected_residual(refined.problem, refined.tests, fields, row) ** 2)
+        return jnp.sum(projected_residual(refined.problem, refined.tests, fields, row[None]) ** 2)
 
     def losses(c):
         return np.asarray(jax.vmap(loss)(c, a))
