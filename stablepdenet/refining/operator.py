@@ -220,10 +220,6 @@ class RefinedOperator(AbstractBasisOperator):
         return [{index: step @ entry for index, entry in part.turned.items()} for part in self.parts]
 
 
-def _across(rows: Bool[Array, " batch"], entries: Array) -> Array:
-    return rows.reshape(-1, *[1] * (entries.ndim - 1))
-
-
 def _size(residual: Float[Array, "batch rows"]) -> Float[Array, " batch"]:
     # Nobody asks for the gradient.
     return jnp.sum(jax.lax.stop_gradient(residual) ** 2, axis=1)
