@@ -1,6 +1,7 @@
 """Spectral solutions of any problem on a box, from its residuals alone: what `robust` answers by, and what judges
 operators of any kind."""
 
+from stablepdenet.spectral.bounds import error_bounds
 from stablepdenet.spectral.choose import Trial, axes_of, choose, estimates, grid_of, trial_inputs, with_estimate
 from stablepdenet.spectral.judged import JudgedOperator, is_judged
 from stablepdenet.spectral.operator import TOLERANCE, Estimated, Points, SpectralOperator, spectral_operator
@@ -19,6 +20,7 @@ __all__ = [
     "TrialFile",
     "axes_of",
     "choose",
+    "error_bounds",
     "estimates",
     "grid_of",
     "is_judged",
