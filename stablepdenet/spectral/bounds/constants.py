@@ -22,7 +22,7 @@ SAME = 1e-11
 
 
 class Data(NamedTuple):
-    """Of all inputs: constants k of each coordinate and c; u at the corners; a - l and f - c l of `boxes.py` at the Gauss
+    """Of all inputs: constants k of each coordinate and c; u at the corners; a - l and f - c l of `boxes.py` at Gauss
     points; the largest differences of sides, start and source from these; and for which inputs all is so."""
 
     k: tuple[Columns, ...]
