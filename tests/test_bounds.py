@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pde_cases
 import pytest
+import scipy
 from pde_cases import UNIT, sides
 from scipy.integrate import quad
 from scipy.special import erf
@@ -17,7 +18,7 @@ import stablepdenet as sp
 from stablepdenet import points
 from stablepdenet.auditing.estimates import bounded
 from stablepdenet.spectral import Plan, error_bounds, read_setting, spectral_operator
-from stablepdenet.spectral.bounds import enclosed
+from stablepdenet.spectral.bounds import enclosed, planes
 from stablepdenet.spectral.bounds.cells import BETWEEN, GAUSS, at_places, cells_of
 from stablepdenet.spectral.bounds.enclosure import Enclosure
 from stablepdenet.spectral.bounds.form import read_form
@@ -250,6 +251,88 @@ def test_two_coordinates():
     assert np.all((wide > 0.002) & (wide < 0.02))
 
 
+def darcy(residual):
+    """An equation on the unit square with k as input, and u = 1 + x y on its sides."""
+    axis = points.uniform(5)
+    blocks = (sp.Block("pde", points.hammersley(300, UNIT), residual), sp.Block("bc", sides(*UNIT), bilinear))
+    inputs = sp.Inputs(k=sp.SensorInput(sp.LogNormal(FIELD), (axis, axis), of="xy"))
+    return sp.Problem(name="darcy", domain=sp.Box(x=(0, 1), y=(0, 1)), inputs=inputs, blocks=blocks), axis
+
+
+def bilinear(u, x, y):
+    """u = 1 + x y."""
+    return u - 1 - x * y
+
+
+def test_coefficients_that_vary_in_two_coordinates():
+    """-div(k grad u) + 2 u = f with k = 1 + x + y + x y and u = 1 + x y + sin(pi x) sin(pi y)."""
+
+    def residual(u, u_x, u_y, u_xx, u_yy, k, k_x, k_y, x, y):
+        wave = jnp.sin(np.pi * x) * jnp.sin(np.pi * y)
+        exact_x = np.pi * jnp.cos(np.pi * x) * jnp.sin(np.pi * y) + y
+        exact_y = np.pi * jnp.sin(np.pi * x) * jnp.cos(np.pi * y) + x
+        f = 2 * np.pi**2 * (1 + x) * (1 + y) * wave + 2 * (1 + x * y + wave) - (1 + y) * exact_x - (1 + x) * exact_y
+        return -k * (u_xx + u_yy) - k_x * u_x - k_y * u_y + 2 * u - f
+
+    problem, axis = darcy(residual)
+    setting, where = read_setting(problem), points.hammersley(100, UNIT)
+    x, y = where.T
+    a = np.outer(1 + axis, 1 + axis).ravel()
+    exact = 1 + x * y + np.sin(np.pi * x) * np.sin(np.pi * y)
+    assert np.max(known(problem, a, where, exact).radius) < 1e-5
+    # One that is not positive has none.
+    assert np.all(np.isinf(enclosed(setting, (a - 2.0)[None], where).radius))
+    # Wrong splines have wide bounds.
+    form = read_form(setting)
+    assert form is not None
+    axes = planes.splines_of(form)
+
+    def equation(*along):
+        found = planes.coefficients(form.equation(a[None], points.grid(*along)))
+        return {name: values.reshape(len(along[0]), -1) for name, values in found.items()}
+
+    here, there = equation(*(axis.places for axis in axes)), equation(*(axis.cells.nodes for axis in axes))
+    w = planes.solve(axes, here, np.array([[1.0, 1.0], [1.0, 2.0]]))
+    bubble = axes[0].places * (1 - axes[0].places)
+    w[:-2, :-2] += np.outer(bubble, bubble)
+    assert 1 / 16 <= planes.error_bound(axes, there, w, np.zeros(5), 1.0) < 1.0
+
+
+def test_a_coefficient_of_noise():
+    """k = exp(0.5 signs): the bound holds for another solver, and a wind of its own is refused."""
+    problem, _ = darcy(lambda u_x, u_y, u_xx, u_yy, k, k_x, k_y: -k * (u_xx + u_yy) - k_x * u_x - k_y * u_y - 1)
+    a = np.exp(0.5 * np.random.default_rng(0).choice([-1.0, 1.0], (1, 25)))
+    at = points.uniform(9)[1:-1]
+    where = points.grid(at, at)
+    found = enclosed(read_setting(problem), a, where)
+    errors = []
+    for cells in (32, 64):
+        edges, h = points.uniform(cells + 1), 1.0 / cells
+        middle = 0.5 * (edges[1:] + edges[:-1])
+        k_x, k_y = (problem.inputs["k"].matrix(points.grid(*own)) @ a[0] for own in ((middle, edges), (edges, middle)))
+        k_x, k_y = k_x.reshape(cells, cells + 1)[:, 1:-1], k_y.reshape(cells + 1, cells)[1:-1]
+        m = cells - 1
+        number = np.arange(m * m).reshape(m, m)
+        matrix = scipy.sparse.lil_array((m * m, m * m))
+        matrix.setdiag((k_x[1:] + k_x[:-1] + k_y[:, 1:] + k_y[:, :-1]).ravel())
+        for one, other, k in ((number[:-1], number[1:], k_x[1:-1]), (number[:, :-1], number[:, 1:], k_y[:, 1:-1])):
+            matrix[one.ravel(), other.ravel()] = matrix[other.ravel(), one.ravel()] = -k.ravel()
+        side = np.pad(np.zeros((m, m)), 1, constant_values=1.0) * (1 + np.multiply.outer(edges, edges))
+        load = np.full((m, m), h**2)
+        load[0] += k_x[0] * side[0, 1:-1]
+        load[-1] += k_x[-1] * side[-1, 1:-1]
+        load[:, 0] += k_y[:, 0] * side[1:-1, 0]
+        load[:, -1] += k_y[:, -1] * side[1:-1, -1]
+        u = scipy.sparse.linalg.spsolve(matrix.tocsc(), load.ravel()).reshape(m, m)
+        every = cells // 8
+        errors.append(u[every - 1 :: every, every - 1 :: every].ravel())
+    coarse, fine = errors
+    better = fine + (fine - coarse) / 3
+    assert np.max(found.radius) < 4e-3 and np.max(np.abs(better - found.center)) < 5e-4
+    windy, _ = darcy(lambda u_x, u_y, u_xx, u_yy, k: -k * (u_xx + u_yy) - 60 * u_x - 1)
+    assert np.all(np.isinf(enclosed(read_setting(windy), a, where).radius))
+
+
 NONE = {
     "not coercive": line(lambda u, u_xx, f: -u_xx - 121 * u - f),
     "not linear": line(lambda u, u_xx, f: -u_xx + u**3 - f),
@@ -300,7 +383,8 @@ def test_bounds_of_operators():
     judge = spectral_operator(Plan(setting, (9,), (9,), (0.0, 1.0), 3))
     a = jnp.concatenate([problem.sample(3, key=jax.random.key(0)), jnp.asarray(NOISE, jnp.float32)])
     exact = enclosed(setting, np.asarray(a, np.float64), LINE).center
-    own, true = judge.bound(a, LINE), np.linalg.norm(judge(a, LINE) - exact, axis=1) / np.linalg.norm(exact, axis=1)
+    own, u = judge.bound(a, LINE), np.asarray(judge(a, LINE), np.float64)
+    true = np.linalg.norm(u - exact, axis=1) / np.linalg.norm(exact, axis=1)
     assert np.all((own >= true) & (own <= 1.1 * true)) and np.max(own) < 0.2
     wrong = sp.JudgedOperator(sp.FunctionOperator(lambda a, points: 1.1 * judge(a, points)), judge)
     assert np.allclose(wrong.bound(a, LINE)[:3], 0.1, atol=1e-3)

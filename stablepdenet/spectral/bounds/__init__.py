@@ -8,15 +8,15 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from stablepdenet.spectral.bounds import boxes, lines
+from stablepdenet.spectral.bounds import boxes, lines, planes
 from stablepdenet.spectral.bounds.enclosure import Enclosure, unknown
-from stablepdenet.spectral.bounds.form import read_form
+from stablepdenet.spectral.bounds.form import Form, read_form
 from stablepdenet.spectral.setting import Setting
 
 __all__ = ["Enclosure", "enclosed", "error_bounds"]
 
-# Inputs at once: some megabytes each.
-CHUNK = 32
+# Inputs at once, in one coordinate and in two: some megabytes each.
+CHUNKS = (128, 16)
 
 
 def error_bounds(setting: Setting, u: Any, a: Any, points: Any) -> Float[ndarray, " batch"]:
@@ -31,7 +31,19 @@ def enclosed(setting: Setting, a: Float[ndarray, "batch m"], points: Float[ndarr
     form = read_form(setting)
     if form is None:
         return unknown(len(a), len(points))
-    ordinary = setting.time is None and len(form.columns) == 1 and len(form.sides) == 2
-    find = lines.enclose if ordinary else boxes.enclose
-    found = [find(form, a[begin : begin + CHUNK], points) for begin in range(0, len(a), CHUNK)]
+    chunk = CHUNKS[len(form.columns) - 1]
+    found = [_enclosed(form, a[begin : begin + chunk], points) for begin in range(0, len(a), chunk)]
     return Enclosure(*(np.concatenate(each) for each in zip(*found, strict=True)))
+
+
+def _enclosed(form: Form, a: Float[ndarray, "batch m"], points: Float[ndarray, "n dim"]) -> Enclosure:
+    bounded = form.setting.time is None and len(form.sides) == 2 * len(form.columns)
+    if bounded and len(form.columns) == 1:
+        return lines.enclose(form, a, points)
+    found = boxes.enclose(form, a, points)
+    others = ~np.all(np.isfinite(found.radius), axis=1)
+    if not (bounded and np.any(others)):
+        return found
+    center, radius = found.center.copy(), found.radius.copy()
+    center[others], radius[others] = planes.enclose(form, a[others], points)
+    return Enclosure(center, radius)

@@ -15,14 +15,16 @@ min_i L_i^2 / (8 k_i), or 1 / c. Where c < 0, all grows by exp(-c t) at most.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy import ndarray
 
 from stablepdenet.spectral.bounds.cells import cells_of
-from stablepdenet.spectral.bounds.constants import Data, corner_functions, read_data
-from stablepdenet.spectral.bounds.enclosure import Enclosure
+from stablepdenet.spectral.bounds.constants import Data, read_data
+from stablepdenet.spectral.bounds.data import corner_functions
+from stablepdenet.spectral.bounds.enclosure import Enclosure, unknown
 from stablepdenet.spectral.bounds.form import Form
 from stablepdenet.spectral.bounds.modes import Columns, Modes, expand, source_tail, start_tail
 from stablepdenet.spectral.regions import AT_END
@@ -36,6 +38,8 @@ def enclose(form: Form, a: Float[ndarray, "batch m"], points: Float[ndarray, "n 
     axes = axes_of(form)
     with np.errstate(all="ignore"):
         data = read_data(form, axes, a)
+        if not np.any(data.sound):
+            return unknown(len(a), len(points))
         steady = form.setting.time is None
         found = _steady(form, axes, data, points) if steady else _evolving(form, axes, data, a, points)
     sound = data.sound[:, None] & np.isfinite(found.center) & np.isfinite(found.radius)
@@ -53,7 +57,7 @@ def _steady(form: Form, axes: list[Modes], data: Data, points: Float[ndarray, "n
     k, c = tuple(_shared(each) for each in data.k), _shared(data.c)
     source, where = expand(axes, data.source), points[:, form.columns]
     center = data.corners @ corner_functions(axes, where).T
-    center = center + _summed(axes, source.coefficients / eigenvalues(axes, k, c), where)
+    center = center + _places(axes, where).summed(source.coefficients / eigenvalues(axes, k, c))
     # The largest solution for f = 1 is below each of these.
     slow = [axis.length**2 / (8.0 * own) for axis, own in zip(axes, k, strict=True) if not axis.periodic]
     slowest = np.min(np.broadcast_arrays(*slow, np.where(c > 0.0, 1.0 / c, np.inf)), axis=0)
@@ -70,6 +74,7 @@ def _evolving(
     k, c = tuple(_shared(each) for each in data.k), _shared(data.c)
     mu, where = eigenvalues(axes, k, c), points[:, form.columns]
     start, source = expand(axes, data.start), expand(axes, data.source)
+    places, left_out = _places(axes, where), source_tail(axes, k, c, source)
     center, radius = data.corners @ corner_functions(axes, where).T, np.zeros((len(a), len(points)))
     for now in np.unique(points[:, time]):
         at, passed = np.flatnonzero(points[:, time] == now), now - low
@@ -79,9 +84,9 @@ def _evolving(
             continue
         gathered = np.where(mu == 0.0, passed, -np.expm1(-mu * passed) / np.where(mu == 0.0, 1.0, mu))
         found = np.exp(-mu * passed) * start.coefficients + gathered * source.coefficients
-        center[:, at] += _summed(axes, found, where[at])
+        center[:, at] += places.some(at).summed(found)
         wrong = np.exp(np.maximum(0.0, -c) * passed) * (data.off_sides + data.off_start + passed * data.off_source)
-        radius[:, at] = wrong + source_tail(axes, k, c, source) + start_tail(axes, k, c, start.left, passed)
+        radius[:, at] = wrong + left_out + start_tail(axes, k, c, start.left, passed)
     return Enclosure(center, radius)
 
 
@@ -99,16 +104,30 @@ def _shared(numbers: Columns) -> Columns:
     return numbers[:1] if np.all(numbers == numbers[:1]) else numbers
 
 
-def _summed(
-    axes: list[Modes], coefficients: Float[ndarray, "batch ..."], points: Float[ndarray, "n space"]
-) -> Float[ndarray, "batch n"]:
-    """The functions with these coefficients at some points."""
-    if len(axes) == 1:
-        return coefficients @ axes[0].values(points[:, 0]).T
-    x, which = np.unique(points[:, 0], return_inverse=True)
-    rows = np.moveaxis(np.tensordot(coefficients, axes[0].values(x), (1, 1)), -1, 1)
-    others, found = axes[1].values(points[:, 1]), np.zeros((len(coefficients), len(points)))
-    for number in range(len(x)):
-        at = np.flatnonzero(which == number)
-        found[:, at] = rows[:, number] @ others[at].T
-    return found
+class Places(NamedTuple):
+    """Points as a grid of all coordinates that any has: the functions there, and which of them each point is at."""
+
+    tables: list[Float[ndarray, "places k"]]
+    which: Int[ndarray, "space n"]
+
+    def some(self, at: Int[ndarray, " p"]) -> Places:
+        """Some of the points."""
+        return Places(self.tables, self.which[:, at])
+
+    def summed(self, coefficients: Float[ndarray, "batch ..."]) -> Float[ndarray, "batch n"]:
+        """The functions with these coefficients."""
+        if len(self.tables) == 1:
+            return coefficients @ self.tables[0][self.which[0]].T
+        x, row = np.unique(self.which[0], return_inverse=True)
+        rows = np.moveaxis(np.tensordot(coefficients, self.tables[0][x], (1, 1)), -1, 1)
+        found = np.zeros((len(coefficients), len(row)))
+        for number in range(len(x)):
+            at = np.flatnonzero(row == number)
+            found[:, at] = rows[:, number] @ self.tables[1][self.which[1, at]].T
+        return found
+
+
+def _places(axes: list[Modes], points: Float[ndarray, "n space"]) -> Places:
+    found = [np.unique(x, return_inverse=True) for x in points.T]
+    tables = [axis.values(x) for axis, (x, _) in zip(axes, found, strict=True)]
+    return Places(tables, np.stack([which for _, which in found]))

@@ -13,7 +13,7 @@ from numpy.polynomial import legendre
 from scipy.special import spherical_jn
 
 # Gauss points of a cell: a polynomial of a lower degree is known by its values there.
-ORDER = 6
+ORDER = 7
 # Cells of an axis at least.
 FEWEST = 16
 
@@ -73,9 +73,9 @@ class Cells:
         return flat.real, flat.imag
 
 
-def cells_of(breaks: Float[ndarray, " b"]) -> Cells:
-    """Cells between all breaks, none much longer than the others must be."""
-    longest = (breaks[-1] - breaks[0]) / FEWEST
+def cells_of(breaks: Float[ndarray, " b"], fewest: int = FEWEST) -> Cells:
+    """Cells between all breaks, none longer than a part of the whole."""
+    longest = (breaks[-1] - breaks[0]) / fewest
     parts = [
         np.linspace(low, high, max(1, int(np.ceil((high - low) / longest - 1e-9))), endpoint=False)
         for low, high in pairwise(breaks.tolist())
@@ -99,4 +99,4 @@ def at_places(z: Float[ndarray, " q"], order: int = 0) -> Float[ndarray, "q n"]:
 GAUSS, WEIGHTS = legendre.leggauss(ORDER)
 # From values at the Gauss points to Legendre coefficients.
 TO_LEGENDRE = (np.arange(ORDER)[:, None] + 0.5) * legendre.legvander(GAUSS, ORDER - 1).T * WEIGHTS
-BETWEEN = np.sort(np.concatenate([[-1.0 + 1e-9, 1.0 - 1e-9], legendre.leggauss(ORDER + 1)[0]]))
+BETWEEN = np.sort(np.concatenate([[-1.0 + 1e-12, 1.0 - 1e-12], legendre.leggauss(ORDER + 1)[0]]))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from stablepdenet.functions import SensorInput
@@ -20,8 +20,8 @@ from stablepdenet.spectral.setting import Setting
 
 # How well a residual must add up to count as linear.
 CLOSE = 1e-9
-# Inputs on which a residual is tried.
-TRIED = 8
+# Points at which a residual is tried.
+TRIED = 64
 # Coordinates of space at most.
 MOST = 2
 
@@ -121,23 +121,26 @@ class Form:
                 corners = zip(few.sensors.T, few.weights.T, strict=True)
                 inputs[name] = sum(own[:, sensors] * weights for sensors, weights in corners)
 
-        def residual(fields: dict[str, Numbers], rows: slice = slice(None)) -> Numbers:
-            own = {name: jnp.asarray(values[rows]) for name, values in inputs.items()}
-            found = evaluate(region, {name: jnp.asarray(each) for name, each in fields.items()}, own | known)
-            return np.asarray(found, np.float64).reshape(-1, len(where))
+        every = np.arange(len(where))
+
+        def residual(fields: dict[str, Numbers], at: Int[ndarray, " p"] = every) -> Numbers:
+            own: dict[str, Any] = {name: values[:, at] for name, values in known.items()}
+            own |= {name: jnp.asarray(values[:, at]) for name, values in inputs.items()}
+            found = evaluate(region, {name: jnp.asarray(each) for name, each in fields.items()}, own)
+            return np.asarray(found, np.float64).reshape(-1, len(at))
 
         with jax.enable_x64(True), np.errstate(all="ignore"):
-            zero = np.zeros((len(a), len(where)))
+            zero, one = np.zeros((len(a), len(where))), np.ones((len(a), len(where)))
             rest = residual(dict.fromkeys(names, zero))
             found = {
-                index: residual({other: zero + (other == name) for other in names}) - rest
+                index: residual({other: one if other == name else zero for other in names}) - rest
                 for name, (_, index) in names.items()
             }
-            some, rng = slice(0, TRIED), np.random.default_rng(0)
-            sound = True
+            rng = np.random.default_rng(0)
+            some, sound = rng.choice(every, min(TRIED, len(every)), replace=False), True
             for size in SIZES:
-                fields = {name: size * rng.normal(size=zero[some].shape) for name in names}
-                parts = [found[index][some] * fields[name] for name, (_, index) in names.items()] + [rest[some]]
+                fields = {name: size * rng.normal(size=(len(a), len(some))) for name in names}
+                parts = [found[index][:, some] * fields[name] for name, (_, index) in names.items()] + [rest[:, some]]
                 allowed = CLOSE * np.sum(np.abs(parts), axis=0)
                 # Inputs that are no numbers say nothing.
                 close = np.abs(residual(fields, some) - np.sum(parts, axis=0)) <= allowed
