@@ -286,12 +286,8 @@ def test_coefficients_that_vary_in_two_coordinates():
     form = read_form(setting)
     assert form is not None
     axes = planes.splines_of(form)
-
-    def equation(*along):
-        found = planes.coefficients(form.equation(a[None], points.grid(*along)))
-        return {name: values.reshape(len(along[0]), -1) for name, values in found.items()}
-
-    here, there = equation(*(axis.places for axis in axes)), equation(*(axis.cells.nodes for axis in axes))
+    data = planes.read_data(form, axes, a[None])
+    here, there = ({name: each[0] for name, each in own.items()} for own in (data.at_places, data.at_nodes))
     w = planes.solve(axes, here, np.array([[1.0, 1.0], [1.0, 2.0]]))
     bubble = axes[0].places * (1 - axes[0].places)
     w[:-2, :-2] += np.outer(bubble, bubble)
@@ -329,6 +325,9 @@ def test_a_coefficient_of_noise():
     coarse, fine = errors
     better = fine + (fine - coarse) / 3
     assert np.max(found.radius) < 4e-3 and np.max(np.abs(better - found.center)) < 5e-4
+    # A jump between cells is not in any residual.
+    jump, _ = darcy(lambda u_xx, u_yy, k, x: -(k + (x > 0.5)) * (u_xx + u_yy) - 1)
+    assert np.all(np.isinf(enclosed(read_setting(jump), np.ones((1, 25)), where).radius))
     windy, _ = darcy(lambda u_x, u_y, u_xx, u_yy, k: -k * (u_xx + u_yy) - 60 * u_x - 1)
     assert np.all(np.isinf(enclosed(read_setting(windy), a, where).radius))
 

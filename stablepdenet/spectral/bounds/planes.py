@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -25,11 +26,11 @@ from scipy.interpolate import BSpline
 from scipy.sparse.linalg import LinearOperator, gmres
 
 from stablepdenet.functions.points import grid
-from stablepdenet.spectral.bounds.cells import GAUSS, Cells, at_places, cells_of
+from stablepdenet.spectral.bounds.cells import BETWEEN, GAUSS, Cells, at_places, cells_of
 from stablepdenet.spectral.bounds.constants import SAME
 from stablepdenet.spectral.bounds.data import corner_values, off_cells, off_sides
 from stablepdenet.spectral.bounds.enclosure import SAMPLED, Enclosure
-from stablepdenet.spectral.bounds.form import Equation, Form
+from stablepdenet.spectral.bounds.form import CLOSE, Equation, Form
 
 DEGREE = 5
 # Cells of a coordinate at least, and how often those at its ends are halved: at corners solutions are r^2 log r.
@@ -38,6 +39,7 @@ FEWEST, HALVINGS = 24, 6
 LEFT, ROUNDS, KEPT = 1e-10, 5, 60
 
 Table = Float[ndarray, "_ _"]
+Tables = Float[ndarray, "batch _ _"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,34 +101,52 @@ class Splines:
         return np.asarray((spline.derivative(order) if order else spline)(x))[:, 1:-1]
 
 
+class Data(NamedTuple):
+    """Of all inputs: k, b, c and f on the grids where the equation holds and of Gauss points; how far each may be from
+    polynomials of cells; the smallest k; u at the corners, and how far the sides may be from linear functions of
+    these; and for which inputs all is as it must be."""
+
+    at_places: dict[str, Tables]
+    at_nodes: dict[str, Tables]
+    off: Float[ndarray, "batch 5"]
+    least: Float[ndarray, " batch"]
+    corners: Float[ndarray, "batch 4"]
+    off_sides: Float[ndarray, "batch 1"]
+    sound: Bool[ndarray, " batch"]
+
+
 def enclose(form: Form, a: Float[ndarray, "batch m"], points: Float[ndarray, "n 2"]) -> Enclosure:
     """Of the solutions at some points of the rectangle."""
     axes = splines_of(form)
     center, radius = np.zeros((len(a), len(points))), np.full((len(a), 1), np.inf)
-    tables = [axis.values(x) for axis, x in zip(axes, points.T, strict=True)]
-    shapes = [[len(axis.places) for axis in axes], [len(axis.cells.nodes) for axis in axes]]
+    at_x, at_y = (axis.values(x) for axis, x in zip(axes, points.T, strict=True))
     with np.errstate(all="ignore"):
-        corners = corner_values(form, axes, a)
-        sides = off_sides(form, axes, a, corners)
-        every = [
-            form.equation(a, grid(*where))
-            for where in zip(*((axis.places, axis.cells.nodes, axis.cells.between) for axis in axes), strict=True)
-        ]
-        places, nodes, between = every
-        pairs = zip(coefficients(nodes).values(), coefficients(between).values(), strict=True)
-        off = np.concatenate([off_cells(axes, *pair) for pair in pairs], axis=1)
-        least = np.minimum(np.min(nodes.k[0], axis=1), np.min(between.k[0], axis=1)) - off[:, 0]
-        sound = np.all([each.sound & _fits(each) for each in every], axis=0) & (least > 0.0)
-        for row in np.flatnonzero(sound & np.isfinite(np.sum(off, axis=1) + sides[:, 0])):
-            here, there = (
-                {name: values[row].reshape(shape) for name, values in coefficients(each).items()}
-                for each, shape in zip((places, nodes), shapes, strict=True)
-            )
-            w = solve(axes, here, corners[row].reshape(2, 2))
-            radius[row] = error_bound(axes, there, w, off[row], least[row]) + sides[row]
-            center[row] = np.sum(tables[0] @ w * tables[1], axis=1)
+        data = read_data(form, axes, a)
+        for row in np.flatnonzero(data.sound):
+            here, there = ({name: each[row] for name, each in own.items()} for own in (data.at_places, data.at_nodes))
+            w = solve(axes, here, data.corners[row].reshape(2, 2))
+            radius[row] = error_bound(axes, there, w, data.off[row], data.least[row]) + data.off_sides[row]
+            center[row] = np.sum(at_x @ w * at_y, axis=1)
     known = np.isfinite(radius)
     return Enclosure(np.where(known, center, 0.0), np.broadcast_to(np.where(known, radius, np.inf), center.shape))
+
+
+def read_data(form: Form, axes: list[Splines], a: Float[ndarray, "batch m"]) -> Data:
+    """From the residuals."""
+    along = [[axis.places for axis in axes], [axis.cells.nodes for axis in axes], [axis.cells.between for axis in axes]]
+    equations = [form.equation(a, grid(*where)) for where in along]
+    places, nodes, between = (
+        {name: values.reshape(len(a), *map(len, where)) for name, values in _coefficients(equation).items()}
+        for equation, where in zip(equations, along, strict=True)
+    )
+    pairs = [(nodes[name].reshape(len(a), -1), between[name].reshape(len(a), -1)) for name in nodes]
+    off = np.concatenate([off_cells(axes, *pair) for pair in pairs], axis=1)
+    corners = corner_values(form, axes, a)
+    sides = off_sides(form, axes, a, corners)
+    least = np.min([np.min(each["k"], axis=(1, 2)) for each in (nodes, between)], axis=0) - off[:, 0]
+    finite = np.isfinite(np.sum(off, axis=1) + sides[:, 0]) & (least > 0.0) & _continuous(axes, between["k"])
+    sound = np.all([finite, *(each.sound & _fits(each) for each in equations)], axis=0)
+    return Data(places, nodes, off, least, corners, sides, sound)
 
 
 def _fits(equation: Equation) -> Bool[ndarray, " batch"]:
@@ -136,8 +156,17 @@ def _fits(equation: Equation) -> Bool[ndarray, " batch"]:
     return same & np.all(equation.c >= 0.0, axis=1)
 
 
-def coefficients(equation: Equation) -> dict[str, Float[ndarray, "batch n"]]:
-    """By name."""
+def _continuous(axes: list[Splines], k: Tables) -> Bool[ndarray, " batch"]:
+    """Whether k has no jumps between cells: where it has, no residual sees what the flux does."""
+    found = np.ones(len(k), bool)
+    for number, axis in enumerate(axes):
+        own = np.moveaxis(k, 1 + number, 1).reshape(len(k), axis.cells.count, len(BETWEEN), -1)
+        ends, starts = own[:, :-1, -1], own[:, 1:, 0]
+        found &= np.all(np.abs(ends - starts) <= CLOSE * np.abs(ends), axis=(1, 2))
+    return found
+
+
+def _coefficients(equation: Equation) -> dict[str, Float[ndarray, "batch n"]]:
     return {"k": equation.k[0], "b_x": equation.b[0], "b_y": equation.b[1], "c": equation.c, "f": equation.f}
 
 
