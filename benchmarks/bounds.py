@@ -17,9 +17,6 @@ import time
 import warnings
 from pathlib import Path
 
-from common import pin
-
-pin()
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 import jax

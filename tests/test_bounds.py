@@ -339,6 +339,7 @@ NONE = {
     "of first order": line(lambda u_x, u, f: u_x + u - f),
     "of fourth order": line(lambda u_xxxx, u_xx, f: u_xxxx - u_xx - f),
     "no derivative at a side": line(lambda u_xx, f: -u_xx - f, side=lambda u, u_x: u + u_x),
+    "two equations in one": line(lambda u, u_xx, f: jnp.stack([-u_xx - f, u - u_xx], axis=-1)),
     "a wind": line(lambda u_x, u_xx, f: -u_xx + 50 * u_x - f),
     "reaction": evolution(lambda u, u_t, u_xx: u_t - u_xx + u**2),
     "advection": evolution(lambda u_t, u_x, u_xx: u_t + u_x - u_xx),

@@ -127,7 +127,9 @@ class Form:
             own: dict[str, Any] = {name: values[:, at] for name, values in known.items()}
             own |= {name: jnp.asarray(values[:, at]) for name, values in inputs.items()}
             found = evaluate(region, {name: jnp.asarray(each) for name, each in fields.items()}, own)
-            return np.asarray(found, np.float64).reshape(-1, len(at))
+            # Several equations in one are none of this form.
+            whole = found.size == len(a) * len(at)
+            return np.asarray(found, np.float64).reshape(len(a), -1) if whole else np.full((len(a), len(at)), np.nan)
 
         with jax.enable_x64(True), np.errstate(all="ignore"):
             zero, one = np.zeros((len(a), len(where))), np.ones((len(a), len(where)))
