@@ -50,8 +50,8 @@ class Modes:
 
     @property
     def squares(self) -> Float[ndarray, " k"]:
-        """The largest square of each function; of a wave's pair, what both have together, in halves."""
-        return np.where(self.number == 0.0, 1.0, 1.0 if self.periodic else 2.0) / self.length
+        """The largest square of each function."""
+        return np.where(self.number == 0.0, 1.0, 2.0) / self.length
 
     def values(self, x: Float[ndarray, " n"]) -> Float[ndarray, "n k"]:
         """The functions at some points."""
@@ -66,7 +66,7 @@ class Modes:
         return self._chosen(cosines.T, sines.T).T
 
     def _chosen(self, cosines: Float[ndarray, "n k"], sines: Float[ndarray, "n k"]) -> Float[ndarray, "n k"]:
-        size = np.sqrt(np.where(self.number == 0.0, 1.0, 2.0) / self.length)
+        size = np.sqrt(self.squares)
         if not self.periodic:
             return size * sines
         place = np.arange(self.count)
