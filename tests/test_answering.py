@@ -74,6 +74,8 @@ def test_estimates_stand_beside_the_answers(made):
     u, x = np.array(told["u"]), np.array(told["coordinates"]["x"])
     exact = np.array([[2.0], [-3.0]]) * 0.5 * x * (1 - x)
     assert np.allclose(u, np.stack([exact, -exact], axis=-1), atol=1e-5)
+    # A system has no bounds.
+    assert told["bound"] is None
     assert told["tolerance"] == 1e-4 and told["untrusted_rows"] == [] and np.all(np.array(told["estimate"]) < 1e-4)
     for name in ("u.npy", "u.csv", "u.npz"):
         assert called(*MADE, "--output", name, cwd=folder).stdout == ""
@@ -166,6 +168,9 @@ def test_a_run_with_a_judge_estimates_its_errors(run, tmp_path):
     true = np.linalg.norm(np.array(told["u"]) - exact, axis=1) / np.linalg.norm(exact, axis=1)
     # Twenty steps of training are not enough.
     assert np.all(true > 0.2) and np.allclose(told["estimate"], true, rtol=0.1)
+    assert np.all(np.array(told["bound"]) >= true) and np.allclose(told["bound"], true, rtol=1e-5)
+    called("predict", folder, "--input", tmp_path / "a.npy", "--output", tmp_path / "u.npz")
+    assert np.allclose(np.load(tmp_path / "u.npz")["bound"], told["bound"])
     assert told["untrusted_rows"] == [1, 2, 3, 4] and told["tolerance"] == 0.2
     _, operator = load_operator(folder, judged=True)
     assert isinstance(operator, JudgedOperator)

@@ -131,6 +131,14 @@ def test_the_page_on_trust_has_the_table_of_its_results(load):
     assert unseen.filled(page, {"unseen": unseen.table(rows)}) == page
 
 
+def test_no_bound_was_below_an_error(load):
+    bounds = load("bounds")
+    page = (bounds.DOCS / "trust.md").read_text(encoding="utf-8")
+    rows = json.loads((bounds.DOCS / "bounds.json").read_text(encoding="utf-8"))["rows"]
+    assert all(row[kind]["violations"] == 0 for row in rows for kind in bounds.KINDS)
+    assert bounds.filled(page, {"bounds": bounds.table(rows)}) == page
+
+
 def seed_of(recipe: str, problem: str, seed: int, errors: tuple[float, ...], embedding: str) -> Any:
     rows = [
         {"method": method, "attack": attack, "setting": setting, "metric": "relative_l2", "value": value}

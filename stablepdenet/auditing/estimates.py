@@ -17,7 +17,7 @@ from stablepdenet.auditing.session import Session, Task
 from stablepdenet.auditing.unseen import unseen_cases
 from stablepdenet.errors import ConfigError
 from stablepdenet.robust import make_judge
-from stablepdenet.spectral import TOLERANCE, JudgedOperator, SpectralOperator, is_judged
+from stablepdenet.spectral import TOLERANCE, JudgedOperator, SpectralOperator, error_bounds, is_judged
 
 # An error that matters: one that is much larger than its estimate is what estimates are for.
 LARGE = 0.01
@@ -73,7 +73,24 @@ def _measure(session: Session, judge: MakeJudge, name: str, case: Case) -> None:
     found = session.measurer.answer(judged if judged is operator else JudgedOperator(operator, judged), case.inputs)
     exact = flattened(reference_of(session.problem, case.truth))
     true = np.linalg.norm(flattened(np.asarray(found.u, np.float64)) - exact, axis=1) / np.linalg.norm(exact, axis=1)
-    session.add(name, case.attack, case.setting, effectivity(np.asarray(found.estimate, np.float64), true))
+    bound = error_bounds(judged.setting, found.u, case.inputs, session.problem.grid)
+    numbers = effectivity(np.asarray(found.estimate, np.float64), true) | bounded(bound, true)
+    session.add(name, case.attack, case.setting, numbers)
+
+
+def bounded(bound: Float[ndarray, " batch"], true: Float[ndarray, " batch"]) -> dict[str, float]:
+    """Guaranteed bounds over true errors (median), the share of inputs whose error is above its bound, which must be
+    zero, and the share without a bound; nothing where no input has one."""
+    known = np.isfinite(bound)
+    if not np.any(known):
+        return {}
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = bound[known] / true[known]
+    return {
+        "bound_median": float(np.median(ratio)),
+        "bound_violations": float(np.mean(true > bound)),
+        "bound_unknown": float(np.mean(~known)),
+    }
 
 
 def effectivity(estimate: Float[ndarray, " batch"], true: Float[ndarray, " batch"]) -> dict[str, float]:

@@ -179,6 +179,7 @@ def _write(found: Prediction, problem: Problem, output: Path) -> None:
         axes = dict(zip(problem.coordinates, problem.axes, strict=True))
         own = {"estimate": found.estimate, "trusted": found.trusted} if found.estimate is not None else {}
         own |= {"errors": on_axes(found.errors)} if found.errors is not None else {}
+        own |= {"bound": found.bound} if found.bound is not None else {}
         np.savez(buffer, allow_pickle=False, **axes, u=on_axes(found.u), **own)
         return write_synced(output, buffer.getvalue())
     if output.suffix == ".npy":
@@ -221,6 +222,7 @@ def _told(found: Prediction, problem: Problem) -> dict[str, Any]:
         "untrusted_rows": _rows(~found.trusted) if judged else None,
         "tolerance": found.tolerance if judged else None,
         "estimate": [_number(each) for each in found.estimate.tolist()] if found.estimate is not None else None,
+        "bound": [_number(each) for each in found.bound.tolist()] if found.bound is not None else None,
         "u": (found.u if np.all(finite) else np.where(finite, found.u, np.array(None))).tolist(),
     }
 

@@ -17,7 +17,7 @@ from stablepdenet.experiments.runs import JUDGE, judged_in, load_operator
 from stablepdenet.experiments.training.run import Run
 from stablepdenet.problems import Problem
 from stablepdenet.saving import load
-from stablepdenet.spectral import axes_of, beyond_trials, inadmissible, is_judged
+from stablepdenet.spectral import axes_of, beyond_trials, error_bounds, inadmissible, is_judged
 
 
 class Source(NamedTuple):
@@ -31,13 +31,15 @@ class Source(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """Answers on the problem's grid, and where they are estimated, their errors, the relative L2 error of each, and the
-    largest one that is trusted. `beyond` says of each feature of an input how many times larger it is than what was
-    seen before, `foreign` which inputs are not admissible."""
+    """Answers on the problem's grid, and where they are estimated, their errors, the relative L2 error of each, what
+    this cannot exceed, where that is known for certain, and the largest one that is trusted. `beyond` says of each
+    feature of an input how many times larger it is than what was seen before, `foreign` which inputs are not
+    admissible."""
 
     u: Float[ndarray, "batch n *components"]
     errors: Float[ndarray, "batch n *components"] | None
     estimate: Float[ndarray, " batch"] | None
+    bound: Float[ndarray, " batch"] | None
     tolerance: float
     beyond: dict[str, Float[ndarray, " batch"]]
     foreign: Bool[ndarray, " batch"]
@@ -84,11 +86,12 @@ def predict(source: Source, a: Float[ndarray, "batch m"], tolerance: float | Non
     if not judged:
         u = measurer.solve(operator, a).astype(a.dtype)
         beyond = beyond_training(a, problem, run.config) if run else {}
-        return Prediction(u, None, None, np.inf, beyond, foreign)
+        return Prediction(u, None, None, None, np.inf, beyond, foreign)
     if run:
         operator = judged_in(run.folder, operator, problem)
     u, errors, estimate, _ = map(np.asarray, measurer.answer(operator, a))
+    bound = error_bounds(operator.setting, u, a, problem.grid)
     within = operator.tolerance if tolerance is None else tolerance
     # Where all is linear, a large input has the answer to a small one, and as large an error relative to it.
     beyond = {} if operator.judge.plan.setting.all_linear else beyond_trials(a, problem)
-    return Prediction(u, errors, estimate, within, beyond, foreign)
+    return Prediction(u, errors, estimate, bound if np.any(np.isfinite(bound)) else None, within, beyond, foreign)

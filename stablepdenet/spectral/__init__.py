@@ -1,6 +1,7 @@
 """Spectral solutions of any problem on a box, from its residuals alone: what `robust` answers by, and what judges
 operators of any kind."""
 
+from stablepdenet.spectral.bounds import error_bounds
 from stablepdenet.spectral.choose import Trial, axes_of, choose, estimates, grid_of, with_estimate
 from stablepdenet.spectral.judged import JudgedOperator, is_judged
 from stablepdenet.spectral.operator import TOLERANCE, Estimated, Points, SpectralOperator, spectral_operator
@@ -21,6 +22,7 @@ __all__ = [
     "axes_of",
     "beyond_trials",
     "choose",
+    "error_bounds",
     "estimates",
     "grid_of",
     "inadmissible",

@@ -6,9 +6,12 @@ from typing import Any, TypeGuard
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+from numpy import ndarray
 
 from stablepdenet.operators import AbstractOperator
+from stablepdenet.spectral.bounds import error_bounds
 from stablepdenet.spectral.operator import Estimated, Points, SpectralOperator, shares
+from stablepdenet.spectral.setting import Setting
 
 
 class JudgedOperator(AbstractOperator):
@@ -27,6 +30,11 @@ class JudgedOperator(AbstractOperator):
         """The relative error within which answers are trusted: the one that the judge was made for."""
         return self.judge.tolerance
 
+    @property
+    def setting(self) -> Setting:
+        """How its problem is posed."""
+        return self.judge.setting
+
     def __call__(self, a: Float[Array, "batch m"], points: Points) -> Float[Array, "batch n *components"]:
         self.judge.look_at(a)
         return self.operator(a, jnp.asarray(points))
@@ -40,6 +48,11 @@ class JudgedOperator(AbstractOperator):
         found = shares(errors, own + errors) + judged.estimate
         estimate = jnp.where(jnp.isfinite(found), found, jnp.inf)
         return Estimated(own, errors, estimate, estimate <= self.tolerance)
+
+    def bound(self, a: Float[Array, "batch m"], points: Points) -> Float[ndarray, " batch"]:
+        """The relative L2 error of each of the operator's answers over these points, at most: guaranteed, not
+        estimated. Infinite where nothing is known."""
+        return error_bounds(self.setting, self(a, points), a, points)
 
 
 def is_judged(operator: Any) -> TypeGuard[SpectralOperator | JudgedOperator]:

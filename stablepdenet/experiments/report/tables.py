@@ -34,6 +34,8 @@ CONSTANTS = {
         "effectivity_p95",
         "below_half",
         "estimate_rank",
+        "bound_median",
+        "bound_violations",
     ),
     "linear theorem": ("inverse_norm", "gamma_r", "C_E", "bound", "bound_holds"),
     "nonlinear theorem": ("beta", "L_u", "rho_E", "margin", "gamma_r", "C_E"),
