@@ -16,7 +16,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 
-from stablepdenet import load_model, make_problem, refine, solve
+from stablepdenet import faster, load_model, make_problem, refine, solve
 from stablepdenet.auditing.inputs import clean_case, setting_of
 from stablepdenet.auditing.session import Session
 from stablepdenet.experiments.campaign.job import PACKAGES, Kept
@@ -159,7 +159,7 @@ def run(problem, seed, out):
         curves[name] = Kept(config, folder).curves()
         seconds[name] = curves[name]["seconds"][-1]
         print(f"{problem.name}: {name}, {config.training.steps} steps, {seconds[name]:.0f} s", flush=True)
-    refined = {f"{name}+refined": refine(each, problem, steps=REFINEMENTS) for name, each in operators.items()}
+    refined = {f"{name}+refined": faster(refine(each, problem, steps=REFINEMENTS)) for name, each in operators.items()}
     planned["robust"], operators["robust"], seconds["robust"] = ours
     rows, notes = measure(problem, RECIPE, seed, {**operators, **refined})
     versions = {name: importlib.metadata.version(name) for name in PACKAGES}

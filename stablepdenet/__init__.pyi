@@ -55,6 +55,7 @@ from .problems import periodic_residual as periodic_residual
 from .progress import Report as Report
 from .progress import silent as silent
 from .refining import RefinedOperator as RefinedOperator
+from .refining import faster as faster
 from .refining import refine as refine
 from .robust import robust as robust
 from .saving import load as load

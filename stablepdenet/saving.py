@@ -33,7 +33,7 @@ from stablepdenet.operators import (
 )
 from stablepdenet.problems import Problem
 from stablepdenet.projecting import ProjectedOperator, project
-from stablepdenet.refining import RefinedOperator, refine
+from stablepdenet.refining import RefinedOperator, faster, refine
 from stablepdenet.solving import fixed_functions
 from stablepdenet.spectral import (
     JudgedOperator,
@@ -101,7 +101,8 @@ def _peeled(operator: Any) -> tuple[Any, list[dict[str, Any]]]:
         case ProjectedOperator():
             own = {"kind": "projected"}
         case RefinedOperator():
-            own = {"kind": "refined", "steps": operator.steps, "further": operator.further}
+            fast = operator.slopes is not None
+            own = {"kind": "refined", "steps": operator.steps, "further": operator.further, "faster": fast}
         case MovingFrameOperator():
             own = {"kind": "moving"}
         case JudgedOperator():
@@ -184,7 +185,8 @@ def _around(operator: Any, layer: dict[str, Any], problem: Problem) -> Any:
         case "projected":
             return project(operator, problem)
         case "refined":
-            return refine(operator, problem, steps=layer["steps"], further=layer["further"])
+            refined = refine(operator, problem, steps=layer["steps"], further=layer["further"])
+            return faster(refined) if layer["faster"] else refined
         case "constrained" if problem.ansatz:
             return ConstrainedOperator(operator, problem.ansatz)
         case "moving" if problem.ansatz and problem.ansatz.frame:

@@ -59,6 +59,10 @@ KINDS = {
     "solved with a lift": (lambda: dataclasses.replace(sp.make_problem("heat"), refinement_blocks=()), sp.solve),
     "solved components": (waves, sp.solve),
     "refined": (lambda: CASES["coefficient"]().problem, lambda problem: sp.refine(network(problem), problem)),
+    "faster": (
+        lambda: CASES["coefficient"]().problem,
+        lambda problem: sp.faster(sp.refine(network(problem), problem)),
+    ),
     "moving": (burgers, moving),
     "own": (burgers, own),
 }

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from stablepdenet import Block, Box, GaussianField, Inputs, LogNormal, Problem, SensorInput, points, refine
+from stablepdenet import Block, Box, GaussianField, Inputs, LogNormal, Problem, SensorInput, faster, points, refine
 from stablepdenet.operators import AbstractBasisOperator
 from stablepdenet.problems import periodic_residual
 from stablepdenet.problems.physics import block_queries
@@ -121,7 +121,7 @@ def test_pairs_that_are_linear_have_them(wide):
 @pytest.mark.parametrize(("name", "steps"), [("transport", 3), ("cubic", 3), ("exponential", 3), ("diffusion", 1)])
 def test_answers_are_those_without_modes(name, steps):
     problem = posed(RESIDUALS[name])
-    refined = refine(Sines(), problem, steps=steps, further=8)
+    refined = faster(refine(Sines(), problem, steps=steps, further=8))
     assert refined.slopes is not None
     slow = dataclasses.replace(refined, slopes=None)
     a = problem.sample(150, key=jax.random.key(7))
@@ -135,7 +135,7 @@ def test_answers_are_those_without_modes(name, steps):
 
 def test_inputs_that_the_modes_do_not_know_are_answered_without_them():
     problem = posed(RESIDUALS["cubic"])
-    refined = refine(Sines(), problem, steps=2)
+    refined = faster(refine(Sines(), problem, steps=2))
     far = 300.0 * problem.sample(5, key=jax.random.key(9))
     assert np.any(~(np.asarray(refined.by_slopes(refined.operator.coefficients(far), far).unsure) <= SURE))
     near = problem.sample(5, key=jax.random.key(10))
@@ -147,7 +147,7 @@ def test_inputs_that_the_modes_do_not_know_are_answered_without_them():
 @pytest.mark.parametrize("name", ["transport", "exponential", "diffusion"])
 def test_gradients_are_those_of_the_answers(name, wide):
     problem = posed(RESIDUALS[name])
-    refined = refine(Sines(), problem, steps=3)
+    refined = faster(refine(Sines(), problem, steps=3))
     assert refined.slopes is not None
     a = problem.sample(3, key=jax.random.key(11))
     along = jax.random.normal(jax.random.key(12), a.shape)

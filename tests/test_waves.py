@@ -92,7 +92,8 @@ def vorticity():
 
 
 def plan_of(problem, counts, steps, stages=3):
-    edges = tuple(np.linspace(*problem.domain.intervals[problem.domain.dimension - 1], steps + 1).tolist())
+    low, high = problem.domain.intervals[-1]
+    edges = tuple(np.linspace(low, high, steps + 1).tolist())
     return replace(small(problem, steps=steps), counts=counts, rough_counts=counts, edges=edges, stages=stages)
 
 

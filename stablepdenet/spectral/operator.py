@@ -19,12 +19,13 @@ from stablepdenet.spectral.bounds import error_bounds
 from stablepdenet.spectral.march import Answer, March, make_march
 from stablepdenet.spectral.places import Places, field_at, places_of, traced_places
 from stablepdenet.spectral.plan import Plan
+from stablepdenet.spectral.programs import corrections, settled, slopes_of, solutions_of
 from stablepdenet.spectral.prolonging import prolonged
 from stablepdenet.spectral.rows import Coefficients
 from stablepdenet.spectral.setting import Setting
 from stablepdenet.spectral.trials import warn_of_strangers
 from stablepdenet.spectral.waves import WaveMarch, make_wave_march
-from stablepdenet.spectral.wide import join, split
+from stablepdenet.spectral.wide import split
 
 Points = Float[Array, "n dim"] | Float[ndarray, "n dim"]
 
@@ -113,7 +114,7 @@ class SpectralOperator(AbstractOperator):
     def solutions(self, a: Float[Array, "batch m"]) -> Answer:
         """The coefficients of all inputs' solutions."""
         if not isinstance(self.numbers, Tabulated):
-            return _solutions(self.numbers, a)
+            return solutions_of(self.numbers, a)
         found = tuple(
             jnp.tensordot(a, slopes, 1) + rest
             for slopes, rest in zip(self.numbers.slopes, self.numbers.rest, strict=True)
@@ -178,7 +179,7 @@ class SpectralOperator(AbstractOperator):
         if isinstance(self.numbers, Tabulated):
             slopes = tuple(jnp.broadcast_to(c[:, None], (len(c), len(a), *c.shape[1:])) for c in self.numbers.slopes)
         else:
-            slopes = _slopes(self.numbers, a)
+            slopes = slopes_of(self.numbers, a)
         fields = [jnp.moveaxis(own, 0, -1) for own in jax.lax.map(lambda along: _fields(table, along), slopes)]
         known = [start.put_slopes(own) if start else own for own, start in zip(fields, table.start, strict=True)]
         return known[0] if len(known) == 1 else jnp.stack(known, axis=2)
@@ -195,7 +196,7 @@ def _stacked(fields: Sequence[Float[Array, "batch n"]]) -> Float[Array, "batch n
 
 def timed_solutions(operator: SpectralOperator, a: Float[Array, "batch m"]) -> tuple[Answer, float]:
     """The solutions, and the seconds that they took without those of compiling."""
-    program = cast(Any, _solutions).lower(operator.numbers, a).compile()
+    program = cast(Any, solutions_of).lower(operator.numbers, a).compile()
     begin = time.monotonic()
     found = jax.block_until_ready(program(operator.numbers, a))
     return found, time.monotonic() - begin
@@ -226,86 +227,3 @@ def untabulated(plan: Plan) -> SpectralOperator:
     """The same, which solves for each input that it is given: better for a few inputs, once."""
     march = make_wave_march(plan) if plan.setting.waved else make_march(plan)
     return SpectralOperator(split(march), plan)
-
-
-@eqx.filter_jit
-def _solutions(numbers: March | WaveMarch, a: Float[Array, "batch m"]) -> Answer:
-    arrays, static = eqx.partition(numbers, eqx.is_array)
-
-    @jax.custom_vjp
-    def run(arrays: Any, a: Float[Array, "batch m"]) -> Answer:
-        with jax.enable_x64(True):
-            return _narrow(_each(join(eqx.combine(arrays, static)), jnp.asarray(a, jnp.float64)), a.dtype)
-
-    def forward(arrays: Any, a: Array) -> tuple[Answer, Any]:
-        found = run(arrays, a)
-        return found, (arrays, a, found.coefficients)
-
-    def backward(saved: Any, cotangent: Answer) -> tuple[None, Array]:
-        arrays, a, found = saved
-        with jax.enable_x64(True):
-            march = join(eqx.combine(arrays, static))
-            wide = jax.tree.map(lambda each: each.astype(jnp.float64), (found, cotangent.coefficients))
-
-            def one(row: tuple[Array, Coefficients, Coefficients]) -> Array:
-                a, guess, along = row
-                _, pull = jax.vjp(lambda a: march.linearised(a, guess), a)
-                return pull(along)[0]
-
-            slopes = _mapped(one, (a.astype(jnp.float64), *wide), march)
-            return None, slopes.astype(a.dtype)
-
-    run.defvjp(forward, backward)
-    return run(arrays, a)
-
-
-@eqx.filter_jit
-def _slopes(numbers: March | WaveMarch, a: Float[Array, "batch m"]) -> Coefficients:
-    """The derivatives of all coefficients in each number of the input: m first."""
-    with jax.enable_x64(True):
-        march = join(numbers)
-
-        def one(a: Array) -> Coefficients:
-            guess = march.answer(a).coefficients
-
-            def along(direction: Array) -> Coefficients:
-                return jax.jvp(lambda a: march.linearised(a, guess), (a,), (direction,))[1]
-
-            return jax.lax.map(along, jnp.eye(len(a)))
-
-        found = jax.lax.map(one, jnp.asarray(a, jnp.float64))
-        return jax.tree.map(lambda each: jnp.moveaxis(each, 1, 0).astype(a.dtype), found)
-
-
-@eqx.filter_jit
-def corrections(finer: March | WaveMarch, a: Float[Array, "batch m"], guess: Coefficients) -> Answer:
-    """The solutions in finer functions, from a guess."""
-    with jax.enable_x64(True):
-        march = join(finer)
-
-        def one(row: tuple[Array, Coefficients]) -> Answer:
-            return march.answer(*row)
-
-        wide = jax.tree.map(lambda each: each.astype(jnp.float64), (a, guess))
-        return _narrow(_mapped(one, wide, march), a.dtype)
-
-
-def _each(march: March | WaveMarch, a: Float[Array, "batch m"]) -> Answer:
-    return _mapped(lambda row: march.answer(row), a, march)
-
-
-def _mapped(function: Any, rows: Any, march: March | WaveMarch) -> Any:
-    count = len(jax.tree.leaves(rows)[0])
-    if march.together >= count:
-        return jax.vmap(function)(rows)
-    return jax.lax.map(function, rows, batch_size=march.together if march.together > 1 else None)
-
-
-def _narrow(answer: Answer, dtype: jnp.dtype) -> Answer:
-    return jax.tree.map(lambda each: each.astype(dtype) if each.dtype == jnp.float64 else each, answer)
-
-
-def settled(answer: Answer) -> Bool[Array, " batch"]:
-    """Whether an answer's iterations arrived, and it is a number."""
-    finite = [jnp.all(jnp.isfinite(each), axis=(1, 2, 3)) for each in answer.coefficients]
-    return answer.arrived & jnp.all(jnp.stack(finite), axis=0)
