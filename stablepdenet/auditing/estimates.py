@@ -17,7 +17,7 @@ from stablepdenet.auditing.session import Session, Task
 from stablepdenet.auditing.unseen import unseen_cases
 from stablepdenet.errors import ConfigError
 from stablepdenet.robust import make_judge
-from stablepdenet.spectral import TOLERANCE, JudgedOperator, SpectralOperator, error_bounds, is_judged
+from stablepdenet.spectral import TOLERANCE, JudgedOperator, SpectralOperator, error_bounds, is_judged, sharpened
 
 # An error that matters: one that is much larger than its estimate is what estimates are for.
 LARGE = 0.01
@@ -70,10 +70,12 @@ def _measure(session: Session, judge: MakeJudge, name: str, case: Case) -> None:
     judged = operator if is_judged(operator) else judge()
     if judged is None:
         return
-    found = session.measurer.answer(judged if judged is operator else JudgedOperator(operator, judged), case.inputs)
+    judged = judged if judged is operator else JudgedOperator(operator, judged)
+    inputs, grid = jnp.asarray(case.inputs), session.problem.grid
+    found = sharpened(session.measurer.answer(judged, case.inputs), judged, inputs, grid)
     exact = flattened(reference_of(session.problem, case.truth))
     true = np.linalg.norm(flattened(np.asarray(found.u, np.float64)) - exact, axis=1) / np.linalg.norm(exact, axis=1)
-    bound = error_bounds(judged.setting, found.u, case.inputs, session.problem.grid)
+    bound = error_bounds(judged.setting, found.u, case.inputs, grid)
     numbers = effectivity(np.asarray(found.estimate, np.float64), true) | bounded(bound, true)
     session.add(name, case.attack, case.setting, numbers)
 

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
@@ -17,7 +18,7 @@ from stablepdenet.experiments.runs import JUDGE, judged_in, load_operator
 from stablepdenet.experiments.training.run import Run
 from stablepdenet.problems import Problem
 from stablepdenet.saving import load
-from stablepdenet.spectral import axes_of, beyond_trials, error_bounds, inadmissible, is_judged
+from stablepdenet.spectral import axes_of, beyond_trials, error_bounds, inadmissible, is_judged, sharpened
 
 
 class Source(NamedTuple):
@@ -89,7 +90,9 @@ def predict(source: Source, a: Float[ndarray, "batch m"], tolerance: float | Non
         return Prediction(u, None, None, None, np.inf, beyond, foreign)
     if run:
         operator = judged_in(run.folder, operator, problem)
-    u, errors, estimate, _ = map(np.asarray, measurer.answer(operator, a))
+    u, errors, estimate, _ = map(
+        np.asarray, sharpened(measurer.answer(operator, a), operator, jnp.asarray(a), problem.grid)
+    )
     bound = error_bounds(operator.setting, u, a, problem.grid)
     within = operator.tolerance if tolerance is None else tolerance
     # Where all is linear, a large input has the answer to a small one, and as large an error relative to it.

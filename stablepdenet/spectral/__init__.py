@@ -4,7 +4,7 @@ operators of any kind."""
 from stablepdenet.spectral.bounds import error_bounds
 from stablepdenet.spectral.choose import Trial, axes_of, choose, estimates, grid_of, with_estimate
 from stablepdenet.spectral.judged import JudgedOperator, is_judged
-from stablepdenet.spectral.operator import TOLERANCE, Estimated, Points, SpectralOperator, spectral_operator
+from stablepdenet.spectral.operator import TOLERANCE, Estimated, Points, SpectralOperator, sharpened, spectral_operator
 from stablepdenet.spectral.plan import Plan
 from stablepdenet.spectral.setting import read_setting
 from stablepdenet.spectral.stored import TrialFile, plan_from, stored_plan
@@ -29,6 +29,7 @@ __all__ = [
     "is_judged",
     "plan_from",
     "read_setting",
+    "sharpened",
     "spectral_operator",
     "stored_plan",
     "trial_inputs",

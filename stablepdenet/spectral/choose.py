@@ -90,7 +90,8 @@ def choose(
         if np.all(hopeless):
             return with_estimate(plan, tolerance)
         # Where solutions change fast at the start, steps follow what comes after it long before they follow that.
-        room = FAR**2 if plan.setting.waved else 1.0
+        # Where all is linear or made of waves, to estimate errors costs little.
+        room = FAR**2 if plan.setting.waved or plan.setting.all_linear else 1.0
         if left.space <= tolerance and left.time <= room * tolerance:
             operator = with_estimate(plan, tolerance)
             worst = float(np.max(estimates(operator, a, points)[~hopeless], initial=0.0))

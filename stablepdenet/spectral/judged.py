@@ -10,7 +10,7 @@ from numpy import ndarray
 
 from stablepdenet.operators import AbstractOperator
 from stablepdenet.spectral.bounds import error_bounds
-from stablepdenet.spectral.operator import Estimated, Points, SpectralOperator, shares
+from stablepdenet.spectral.operator import Estimated, Points, SpectralOperator, shares, sharpened
 from stablepdenet.spectral.setting import Setting
 
 
@@ -47,7 +47,7 @@ class JudgedOperator(AbstractOperator):
         # What the judge does not know of itself is not known of the operator either.
         found = shares(errors, own + errors) + judged.estimate
         estimate = jnp.where(jnp.isfinite(found), found, jnp.inf)
-        return Estimated(own, errors, estimate, estimate <= self.tolerance)
+        return sharpened(Estimated(own, errors, estimate, estimate <= self.tolerance), self, a, points)
 
     def bound(self, a: Float[Array, "batch m"], points: Points) -> Float[ndarray, " batch"]:
         """The relative L2 error of each of the operator's answers over these points, at most: guaranteed, not

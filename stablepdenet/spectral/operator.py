@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import equinox as eqx
 import jax
@@ -15,7 +15,7 @@ from numpy import ndarray
 
 from stablepdenet.errors import ConfigError
 from stablepdenet.operators import AbstractOperator, Derivative, Evaluator, Fields, Query
-from stablepdenet.spectral.bounds import error_bounds
+from stablepdenet.spectral.bounds import cheap_enclosure, error_bounds
 from stablepdenet.spectral.march import Answer, March, make_march
 from stablepdenet.spectral.places import Places, field_at, places_of, traced_places
 from stablepdenet.spectral.plan import Plan
@@ -38,7 +38,7 @@ UNKNOWN = 0.5
 # A finer answer is not the solution.
 SAFETY = 1.25
 # Numbers in the tables of a linear problem, of each function of time, at most; beyond, each input is solved for.
-LARGEST = 2**23
+LARGEST = 2**24
 # The relative error that is asked for, unless told otherwise.
 TOLERANCE = 1e-3
 
@@ -147,7 +147,7 @@ class SpectralOperator(AbstractOperator):
         errors = moved / (1.0 - left).reshape(-1, *[1] * (u.ndim - 1))
         sound = settled(found) & settled(better._replace(arrived=found.arrived))
         estimate = jnp.where(sound, SAFETY * shares(errors, u + errors) + rounding, jnp.inf)
-        return Estimated(u, errors, estimate, estimate <= self.tolerance)
+        return sharpened(Estimated(u, errors, estimate, estimate <= self.tolerance), self, a, points)
 
     def bound(self, a: Float[Array, "batch m"], points: Points) -> Float[ndarray, " batch"]:
         """The relative L2 error of each answer over these points, at most: guaranteed, not estimated. Infinite where
@@ -183,6 +183,33 @@ class SpectralOperator(AbstractOperator):
         fields = [jnp.moveaxis(own, 0, -1) for own in jax.lax.map(lambda along: _fields(table, along), slopes)]
         known = [start.put_slopes(own) if start else own for own, start in zip(fields, table.start, strict=True)]
         return known[0] if len(known) == 1 else jnp.stack(known, axis=2)
+
+
+class Posed(Protocol):
+    """What says how its problem is posed, and within which relative error answers are trusted."""
+
+    @property
+    def setting(self) -> Setting: ...
+    @property
+    def tolerance(self) -> float: ...
+
+
+def sharpened(found: Estimated, operator: Posed, a: Float[Array, "batch m"], points: Points) -> Estimated:
+    """The same, with what is known for certain where that says more than the estimates, and is quickly known. What is
+    traced stays as it is."""
+    if any(isinstance(each, jax.core.Tracer) for each in (found.u, a, points)):
+        return found
+    known = cheap_enclosure(operator.setting, np.asarray(a, np.float64), np.asarray(points, np.float64))
+    if known is None:
+        return found
+    u, old = np.asarray(found.u), np.asarray(found.estimate)
+    bound = known.bound(u)
+    certain = bound < old
+    errors = np.where(certain[:, None], known.center - u, np.asarray(found.errors))
+    estimate = np.where(certain, bound, old).astype(old.dtype)
+    return Estimated(
+        found.u, jnp.asarray(errors, u.dtype), jnp.asarray(estimate), jnp.asarray(estimate <= operator.tolerance)
+    )
 
 
 def _fields(table: Places, coefficients: Coefficients) -> list[Float[Array, "batch n"]]:

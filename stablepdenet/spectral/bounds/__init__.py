@@ -13,7 +13,7 @@ from stablepdenet.spectral.bounds.enclosure import Enclosure, unknown
 from stablepdenet.spectral.bounds.form import Form, read_form
 from stablepdenet.spectral.setting import Setting
 
-__all__ = ["Enclosure", "enclosed", "error_bounds"]
+__all__ = ["Enclosure", "cheap_enclosure", "enclosed", "error_bounds"]
 
 # Inputs at once, in one coordinate and in two: some megabytes each.
 CHUNKS = (128, 16)
@@ -24,6 +24,14 @@ def error_bounds(setting: Setting, u: Any, a: Any, points: Any) -> Float[ndarray
     if read_form(setting) is None:
         return np.full(len(u), np.inf)
     return enclosed(setting, np.asarray(a, np.float64), np.asarray(points, np.float64)).bound(np.asarray(u, np.float64))
+
+
+def cheap_enclosure(
+    setting: Setting, a: Float[ndarray, "batch m"], points: Float[ndarray, "n dim"]
+) -> Enclosure | None:
+    """The same where it takes milliseconds an input: in one coordinate of space. None elsewhere."""
+    form = read_form(setting)
+    return None if form is None or len(form.columns) > 1 else enclosed(setting, a, points)
 
 
 def enclosed(setting: Setting, a: Float[ndarray, "batch m"], points: Float[ndarray, "n dim"]) -> Enclosure:
