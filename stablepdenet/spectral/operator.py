@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -39,6 +39,8 @@ UNKNOWN = 0.5
 SAFETY = 1.25
 # Numbers in the tables of a linear problem, of each function of time, at most; beyond, each input is solved for.
 LARGEST = 2**24
+# A guaranteed bound is worth more than an estimate of this part of it.
+WORTH = 2.0
 # The relative error that is asked for, unless told otherwise.
 TOLERANCE = 1e-3
 
@@ -185,6 +187,7 @@ class SpectralOperator(AbstractOperator):
         return known[0] if len(known) == 1 else jnp.stack(known, axis=2)
 
 
+@runtime_checkable
 class Posed(Protocol):
     """What says how its problem is posed, and within which relative error answers are trusted."""
 
@@ -195,8 +198,8 @@ class Posed(Protocol):
 
 
 def sharpened(found: Estimated, operator: Posed, a: Float[Array, "batch m"], points: Points) -> Estimated:
-    """The same, with what is known for certain where that says more than the estimates, and is quickly known. What is
-    traced stays as it is."""
+    """The same, with what is known for certain where that says about as much as the estimates or more, and is quickly
+    known. What is traced stays as it is."""
     if any(isinstance(each, jax.core.Tracer) for each in (found.u, a, points)):
         return found
     known = cheap_enclosure(operator.setting, np.asarray(a, np.float64), np.asarray(points, np.float64))
@@ -204,7 +207,7 @@ def sharpened(found: Estimated, operator: Posed, a: Float[Array, "batch m"], poi
         return found
     u, old = np.asarray(found.u), np.asarray(found.estimate)
     bound = known.bound(u)
-    certain = bound < old
+    certain = bound <= WORTH * old
     errors = np.where(certain[:, None], known.center - u, np.asarray(found.errors))
     estimate = np.where(certain, bound, old).astype(old.dtype)
     return Estimated(
