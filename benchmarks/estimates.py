@@ -81,6 +81,11 @@ def table(results):
     return markdown(header, rows)
 
 
+def stored(out):
+    """All rows that there are."""
+    return [each for each in load_results(out) if each.recipe == RECIPE]
+
+
 def firsts(methods):
     """The methods in their order, and whether each is the first."""
     return [(number == 0, method) for number, method in enumerate(each for each in TITLES if each in methods)]
@@ -97,9 +102,9 @@ def main():
             print(f"{name}: done", flush=True)
             # A process can hold only so many compiled programs.
             jax.clear_caches()
-    results = [each for each in load_results(chosen.out) if each.recipe == RECIPE]
     page = DOCS / "trust.md"
-    page.write_text(filled(page.read_text(encoding="utf-8"), {"estimates": table(results)}), encoding="utf-8")
+    tables = {"estimates": table(stored(chosen.out))}
+    page.write_text(filled(page.read_text(encoding="utf-8"), tables), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -123,12 +123,17 @@ def test_the_pages_on_the_campaign_show_its_results(load):
         assert "Trunk sees:" in made[name] and "Attack:" in made[name], name
 
 
-def test_the_page_on_trust_has_the_table_of_its_results(load):
-    unseen = load("unseen_pdes")
+def test_the_page_on_trust_has_the_tables_of_its_results(load):
+    unseen, viscosities, estimates = map(load, ("unseen_pdes", "viscosities", "estimates"))
     page = (unseen.DOCS / "trust.md").read_text(encoding="utf-8")
-    rows = json.loads((unseen.DOCS / "unseen_pdes.json").read_text(encoding="utf-8"))["rows"]
-    assert rows
-    assert unseen.filled(page, {"unseen": unseen.table(rows)}) == page
+    rows = [
+        json.loads((unseen.DOCS / f"{name}.json").read_text(encoding="utf-8"))["rows"]
+        for name in ("unseen_pdes", "viscosities")
+    ]
+    judged = estimates.stored(FOLDER.parent / "results")
+    assert all(rows) and judged
+    made = {"unseen": unseen.table(rows[0]), "viscosities": viscosities.table(rows[1])}
+    assert unseen.filled(page, {**made, "estimates": estimates.table(judged)}) == page
 
 
 def test_no_bound_was_below_an_error(load):

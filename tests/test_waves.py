@@ -251,3 +251,19 @@ def test_float64_programs_are_not_narrowed():
     march = untabulated(plan_of(schroedinger(), (7,), 2)).numbers
     with jax.enable_x64(True):
         assert join(march).step.inverses[0].dtype == jnp.float64
+
+
+def test_a_grid_of_sensors_covers_its_side():
+    """Conditions at the sensors' own points hold in all of space, however many sensors there are."""
+    for count in (6, 12, 30):
+        axis = points.uniform(count)
+        problem = sp.Problem(
+            name="grid",
+            domain=sp.Box(x=(0, 1), y=(0, 1), t=(0, 1), periodic="xy"),
+            inputs=sp.Inputs(a=sp.SensorInput(sp.GaussianField(0.3), (axis, axis), of="xy")),
+            blocks=(
+                sp.Block("pde", points.hammersley(100, [(0, 1)] * 3), lambda u_t, u_xx, u_yy: u_t - u_xx - u_yy),
+                sp.Block("ic", points.grid(axis, axis, np.zeros(1)), lambda u, a: u - a),
+            ),
+        )
+        assert read_setting(problem).waved

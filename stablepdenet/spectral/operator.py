@@ -209,7 +209,8 @@ def sharpened(found: Estimated, operator: Posed, a: Float[Array, "batch m"], poi
     bound = known.bound(u)
     certain = bound <= WORTH * old
     errors = np.where(certain[:, None], known.center - u, np.asarray(found.errors))
-    estimate = np.where(certain, bound, old).astype(old.dtype)
+    # Rounded upwards: a bound stays one.
+    estimate = np.where(certain, np.nextafter(bound.astype(old.dtype), np.inf, dtype=old.dtype), old)
     return Estimated(
         found.u, jnp.asarray(errors, u.dtype), jnp.asarray(estimate), jnp.asarray(estimate <= operator.tolerance)
     )

@@ -23,6 +23,8 @@ AT_END = 1e-9
 SPREAD = 0.5
 # An end of the spread within so many mean distances of the box's end is meant to be the box's.
 NEAR = 8.0
+# So it is within so many of the largest distances between neighbours, as those of a grid of sensors are.
+GAPS = 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +114,8 @@ def _interval(values: Float[ndarray, " n"], whole: tuple[float, float]) -> tuple
     low, high = float(np.min(values)), float(np.max(values))
     if high <= low:
         return low, high
-    near = NEAR * (whole[1] - whole[0]) / len(values)
+    gaps = np.diff(np.unique(values))
+    near = max(NEAR * (whole[1] - whole[0]) / len(values), GAPS * float(np.max(gaps)))
     return (whole[0] if low - whole[0] <= near else low), (whole[1] if whole[1] - high <= near else high)
 
 
