@@ -71,7 +71,7 @@ def evolution(
     return problem, solve
 
 
-PERIOD = {"u": sp.periodic_residual, "v": lambda v: sp.periodic_residual(v)}
+PERIOD = {"u": sp.periodic_residual, "v": lambda v, v_x: sp.periodic_residual(v, v_x)}
 
 
 def allen_cahn():

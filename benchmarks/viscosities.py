@@ -40,7 +40,13 @@ def measured(name, budget):
         operator = sp.robust(problem, **({"budget": budget} if budget else {}))
     row = {"made_seconds": time.perf_counter() - began, "warned": bool(said)}
     row |= {"functions": operator.plan.counts[0], "steps": len(operator.plan.lengths)}
-    session = Session({"pi": sp.load_model("burgers", "pi")}, problem, tests=TESTS, eps=(EPS,), identity={})
+    session = Session(
+        {"pi": sp.load_model("burgers", "pi")},
+        problem,
+        tests=TESTS,
+        eps=(EPS,),
+        identity={"recipe": "viscosities", "seed": 0},
+    )
     for kind, case in {"clean": clean_case(session.clean), "common": session.common(EPS)}.items():
         found = session.measurer.answer(operator, case.inputs)
         exact = np.asarray(problem.reference(np.asarray(case.truth))).reshape(len(found.u), -1)

@@ -472,3 +472,20 @@ def test_finer_in_what_is_left_out():
     # Met by what is left out and not by the estimate: finer in the larger.
     [time] = finer_plans(plan, Left(1e-4, 2e-4), 1e-3)
     assert (time.counts, len(time.lengths)) == (plan.counts, 8)
+
+
+def test_a_residual_that_fails_says_why():
+    """Half of what `periodic_residual` needs."""
+    box = [(0.0, 1.0), (0.0, 1.0)]
+    problem = sp.Problem(
+        name="half",
+        domain=sp.Box(x=box[0], t=box[1]),
+        inputs=sp.Inputs(a=sp.Scalar(0.0, 1.0)),
+        blocks=(
+            sp.Block("pde", points.hammersley(50, box), lambda u_t, u_xx: u_t - u_xx),
+            sp.Block("bc", points.periodic(points.uniform(9)), lambda u: sp.periodic_residual(u)),
+            sp.Block("ic", points.initial(points.uniform(9)), lambda u, a: u - a),
+        ),
+    )
+    with pytest.raises(ConfigError, match="residual of block 'bc' fails: TypeError: .*u_x"):
+        read_setting(problem)

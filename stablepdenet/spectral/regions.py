@@ -139,6 +139,23 @@ def _pair(problem: Problem, block: Block, terms: Terms) -> int | None:
 
 def _rows(block: Block, terms: Terms, count: int) -> int | None:
     """How many rows the residual has at so many points; None where it fails."""
+    try:
+        return _shape(block, terms, count)[1]
+    except Exception:  # a residual may fail in any way; what is wrong with it shows where it is evaluated as it is
+        return None
+
+
+def failure(region: Region) -> str | None:
+    """Why the residual cannot be evaluated at its own points, if it cannot."""
+    try:
+        _shape(region.block, region.terms, len(region.block.points))
+    except Exception as error:  # anybody's code
+        return f"{type(error).__name__}: {error}".splitlines()[0]
+    return None
+
+
+def _shape(block: Block, terms: Terms, count: int) -> tuple[int, ...]:
+    """That of the residual at so many points."""
     names = [*terms.solution, *terms.inputs]
     row = jax.ShapeDtypeStruct((1, count), jnp.result_type(float))
     known = {name: np.linspace(0.1, 0.9, count)[None] for name in terms.coordinates}
@@ -146,10 +163,7 @@ def _rows(block: Block, terms: Terms, count: int) -> int | None:
     def residual(*rows: Array) -> Any:
         return block.residual(**dict(zip(names, rows, strict=True)), **known)
 
-    try:
-        return int(jax.eval_shape(residual, *[row] * len(names)).shape[1])
-    except Exception:  # a residual may fail in any way; what is wrong with it shows where it is evaluated as it is
-        return None
+    return tuple(jax.eval_shape(residual, *[row] * len(names)).shape)
 
 
 def channels(region: Region) -> int:

@@ -9,7 +9,7 @@ from functools import cached_property
 from stablepdenet.errors import ConfigError
 from stablepdenet.problems import Problem
 from stablepdenet.solving import is_linear_block
-from stablepdenet.spectral.regions import Region, at_lower_end, channels, movable, periodic_columns, regions
+from stablepdenet.spectral.regions import Region, at_lower_end, channels, failure, movable, periodic_columns, regions
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +61,9 @@ def read_setting(problem: Problem) -> Setting:
     found = regions(problem)
     fixed = next((region for region in found if not movable(region)), None)
     if fixed is not None:
+        reason = failure(fixed)
+        if reason:
+            raise ConfigError(f"The residual of block '{fixed.block.name}' fails: {reason}")
         raise ConfigError(
             f"The residual of block '{fixed.block.name}' cannot be evaluated at other points than its own: let it ask "
             "for coordinates and inputs by name, and return one row for each point."
