@@ -483,9 +483,9 @@ def test_a_residual_that_fails_says_why():
         inputs=sp.Inputs(a=sp.Scalar(0.0, 1.0)),
         blocks=(
             sp.Block("pde", points.hammersley(50, box), lambda u_t, u_xx: u_t - u_xx),
-            sp.Block("bc", points.periodic(points.uniform(9)), lambda u: sp.periodic_residual(u)),
+            sp.Block("bc", points.periodic(points.uniform(9)), lambda u: sp.periodic_residual(*[u])),
             sp.Block("ic", points.initial(points.uniform(9)), lambda u, a: u - a),
         ),
     )
-    with pytest.raises(ConfigError, match="residual of block 'bc' fails: TypeError: .*u_x"):
+    with pytest.raises(ConfigError, match=r"residual of block 'bc' fails: TypeError: .*u_x"):
         read_setting(problem)

@@ -82,7 +82,9 @@ class BoundBlock:
         """F as the user wrote it; one row of inputs may stand for all rows of solutions."""
         batch = max(len(values) for values in (*fields.values(), *inputs.values()))
         known = {name: jnp.broadcast_to(inputs[name], (batch, len(self.block.points))) for name in self.places}
-        return self._checked(self.block.residual(**fields, **known, **self._coordinates), batch)
+        # Copies: JAX remembers how it converted an array, and takes its float32 for float64 programs too.
+        coordinates = {name: values.copy() for name, values in self._coordinates.items()}
+        return self._checked(self.block.residual(**fields, **known, **coordinates), batch)
 
     def inputs(self) -> Callable[[Float[Array, "batch m"]], dict[str, Float[Array, "batch n"]]]:
         """a -> the inputs at the points, by the residual's names for them. Matrices become constants here, in the

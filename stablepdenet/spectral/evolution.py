@@ -21,7 +21,7 @@ DRAWN = 64
 ITERATIONS = 3
 
 
-def evolution_of(plan: Plan, high: Int[ndarray, " h"]) -> tuple[Float[ndarray, "steps h size k"], ...]:
+def evolution_of(plan: Plan, high: Int[ndarray, " h"]) -> tuple[Float[ndarray, "steps starts size k"], ...]:
     """How each high function at the start evolves by the linear part of the equations, taken at 0 and the mean input:
     of each component, and each derivative in time that the start gives."""
     clocks, size = plan.clocks, plan.space.size

@@ -113,7 +113,33 @@ def settle(
     )
     end = jax.lax.while_loop(unfinished, iterate, begin)
     arrived = (end.moved <= NEARLY) & wanted
-    return Settled(equations.moved(end.at, jnp.where(end.known, 1.0, 0.0) * end.change), arrived, end.factors)
+    at = equations.moved(end.at, jnp.where(end.known, 1.0, 0.0) * end.change)
+    if equations.stages is None:
+        # One step is all there is: kept factors save little, and where solutions are far from the start they mislead.
+        begin = jax.tree.map(lambda found, start: jnp.where(arrived, found, start), at, start)
+        better, found = _newton(equations, begin, a, moment)
+        at = jax.tree.map(lambda new, old: jnp.where(found, new, old), better, at)
+        arrived = (arrived | found) & wanted
+    return Settled(at, arrived, end.factors)
+
+
+def _newton(
+    equations: Equations, start: Coefficients, a: Float[Array, " m"], moment: Moment
+) -> tuple[Coefficients, Bool[Array, ""]]:
+    """Gauss-Newton iterations with new factors each time, and whether they arrive."""
+
+    def iterate(state: tuple[Coefficients, Array, Array]) -> tuple[Coefficients, Array, Array]:
+        at, _, number = state
+        change = equations.solve(equations.factorise(at, a, moment), equations.residual(at, a, moment))
+        there = equations.moved(at, change)
+        size = jnp.sqrt(sum(jnp.sum(each**2) for each in there))
+        return there, jnp.linalg.norm(change) / jnp.maximum(size, 1e-300), number + 1
+
+    def unfinished(state: tuple[Coefficients, Array, Array]) -> Bool[Array, ""]:
+        return (state[1] > ARRIVED) & (state[2] < ITERATIONS)
+
+    at, moved, _ = jax.lax.while_loop(unfinished, iterate, (start, jnp.asarray(jnp.inf), jnp.asarray(0)))
+    return at, moved <= ARRIVED
 
 
 def no_factors(equations: Equations, start: Coefficients, a: Float[Array, " m"], moment: Moment) -> Factors:
