@@ -66,8 +66,10 @@ def test_answers_begin_with_the_input(rough, decay):
 
 def test_what_is_known_has_no_error(rough):
     found = with_estimate(plan_of(diffusion(lambda u, a: u - a))).answer(rough, WHERE)
-    assert np.all(np.asarray(found.errors)[:, AT_START] == 0.0)
-    assert np.any(np.asarray(found.errors)[:, ~AT_START] != 0.0)
+    # What is left there is rounding of the answer, which the bound of such a problem sees too.
+    largest = np.max(np.abs(np.asarray(found.errors)[:, AT_START]))
+    assert largest <= np.finfo(np.float32).eps * np.max(np.abs(np.asarray(found.u)[:, AT_START]))
+    assert np.max(np.abs(np.asarray(found.errors)[:, ~AT_START])) > 100 * largest
 
 
 def test_other_conditions_are_left_to_the_functions():
