@@ -92,14 +92,16 @@ def warn_of_strangers(inputs: Float[Array, "batch m"], problem: Problem, *, line
     if isinstance(inputs, jax.core.Tracer):
         return
     a = np.asarray(inputs)
-    foreign = np.flatnonzero(inadmissible(a, problem))
+    # The inputs may be known while a program of other arrays is traced.
+    with jax.ensure_compile_time_eval():
+        foreign = np.flatnonzero(inadmissible(a, problem))
+        beyond = {} if linear else beyond_trials(a, problem)
     if len(foreign):
         warnings.warn(
             f"{_rows(foreign, problem)} not admissible: admissible are inputs whose {problem.admissible.condition}. "
             "For others there may be no solution.",
             stacklevel=3,
         )
-    beyond = {} if linear else beyond_trials(a, problem)
     far = np.flatnonzero(np.max([np.zeros(len(a)), *beyond.values()], axis=0) > FAR)
     if len(far):
         warnings.warn(
